@@ -1,0 +1,73 @@
+# Everything a developer runs. `make demo` and `make test` set up what they need in .venv at first use.
+
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+# The first Python on the PATH that is new enough; name another with `make … PYTHON=/path/to/python`.
+PYTHON  ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+             $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+             && echo $$python && break; done)
+PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# What the server's command needs is there after the first stamp, what tests and lint need after the second.
+SERVER  := $(VENV)/.server-installed
+DEV     := $(VENV)/.dev-installed
+ADDRESS ?= 127.0.0.1:50051
+COVERAGE := 95
+
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test lint generate format clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(SERVER) ## Start a server on this machine's CPU, run an operator through it, show each step
+	$(BIN)/aclnn-serve demo
+
+serve: $(SERVER) ## Serve this machine's CPU on ADDRESS (127.0.0.1:50051)
+	$(BIN)/aclnn-serve serve --listen $(ADDRESS)
+
+test: lint ## Run lint, then every test, with coverage
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+
+# The operator table's generator; it writes the client's typed functions and the docs' table.
+OPERATORS := $(wildcard server/aclnn_server/operators/generate.py)
+
+lint: $(DEV) ## Check style, types, import order, and that generated files are current
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python proto/generate.py --check
+	$(if $(OPERATORS),$(BIN)/python -m aclnn_server.operators.generate --check)
+
+generate: $(DEV) ## Write the generated files again: protobuf code, operator table
+	$(BIN)/python proto/generate.py
+	$(if $(OPERATORS),$(BIN)/python -m aclnn_server.operators.generate)
+
+format: $(DEV) ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean: ## Remove .venv and what the tools leave behind
+	rm -rf $(VENV) dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "aclnn-serve needs Python 3.11 or newer, and none is on the PATH." \
+	  "Install one, or name it: make … PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "aclnn-serve needs" \
+	  "Python 3.11 or newer; $(PYTHON) is older, or does not run." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) has no venv module." \
+	  "On Debian and Ubuntu: apt-get install $(notdir $(PYTHON))-venv" >&2; exit 1; }
+	@echo "creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(SERVER): pyproject.toml | $(BIN)/python
+	@echo "installing aclnn-serve into $(VENV)"
+	@$(PIP) install --editable '.[server]'
+	@touch $@
+
+# Dependency groups need pip 25.1, which is newer than what most Pythons bring.
+$(DEV): pyproject.toml $(SERVER)
+	@echo "installing the developer's tools into $(VENV)"
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@$(PIP) install --group dev
+	@touch $@

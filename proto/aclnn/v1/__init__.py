@@ -1,0 +1,1 @@
+"""Code generated from the schema, package aclnn.v1."""

@@ -1,0 +1,32 @@
+"""Fixtures that every test may use; each folder adds its own. Nothing is imported from here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+
+def pytest_configure() -> None:
+    # No deadline: a slow machine is no failure. In CI the same examples at each run.
+    hypothesis.settings.register_profile("developer", deadline=None, print_blob=True)
+    hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+    hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """The folder that holds pyproject.toml."""
+    return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_configuration() -> Iterator[None]:
+    """Keeps the developer's own ACLNN_SERVE_* settings out of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("ACLNN_SERVE_")]:
+            patch.delenv(name)
+        yield
