@@ -1,0 +1,1 @@
+"""Serves the two-phase aclnn operator API over gRPC."""

@@ -1,0 +1,181 @@
+"""What a backend must offer: devices with memory, and operators in two phases.
+
+The sessions above call a :class:`Device` from many threads, but run the work of one stream in order and
+on one thread at a time. ``Memory`` is the backend's own: an array of bytes for NumPy, an address for CANN.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aclnn.dtypes import DType
+from aclnn.signatures import Signature
+from aclnn.tensors import Scalar, TensorSpec
+
+Value = (
+    TensorSpec
+    | tuple[TensorSpec, ...]
+    | Scalar
+    | tuple[Scalar, ...]
+    | tuple[int, ...]
+    | tuple[float, ...]
+    | tuple[bool, ...]
+    | str
+    | int
+    | float
+    | bool
+    | DType
+    | None
+)
+"""One argument of phase one, by kind of parameter; ``None`` is a null pointer."""
+
+Memory = Any
+"""A region of device memory, as the backend's device made it."""
+
+DeviceStream = Any
+"""What the backend's device keeps for one stream; ``None`` where it keeps nothing."""
+
+Storage = Memory | tuple[Memory, ...] | None
+"""Memory of one argument: of a tensor, of each tensor of a list, or ``None`` for every other kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorInfo:
+    """An operator as a backend knows it."""
+
+    signature: Signature
+    summary: str = ""
+    """One sentence."""
+    description: str = ""
+    """Formula, semantics, source."""
+    dtypes: Mapping[str, tuple[DType, ...]] | None = None
+    """Element types allowed, by tensor parameter; ``None`` where not known."""
+    refused_because: str = ""
+    """Why it cannot be served; empty where it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A validated call: what phase one makes and phase two runs."""
+
+    operator: str
+    arguments: tuple[Value, ...]
+    workspace_bytes: int
+    prepared: Any = None
+    """What the backend wants to keep for the run."""
+
+
+class Device(ABC):
+    """One device, open."""
+
+    index: int
+    name: str
+
+    @abstractmethod
+    def memory_info(self) -> tuple[int, int]:
+        """Free and total bytes; zeros where not known."""
+
+    @abstractmethod
+    def allocate(self, size: int) -> Memory:
+        """Allocates `size` bytes (at least 1), zeroed, so that no client sees another's data.
+
+        Raises:
+            OutOfMemoryError: 207001, the device has no room.
+        """
+
+    @abstractmethod
+    def release(self, memory: Memory) -> None:
+        """Gives back what :meth:`allocate` or :meth:`wrap` made. No work uses it any more."""
+
+    @abstractmethod
+    def wrap(self, data: memoryview) -> Memory:
+        """Makes device memory that holds `data`, without a copy where the device can read it in place."""
+
+    @abstractmethod
+    def slice(self, memory: Memory, offset: int, size: int) -> Memory:
+        """The region of `size` bytes at `offset`; bounds were checked."""
+
+    @abstractmethod
+    def write(self, memory: Memory, data: memoryview) -> None:
+        """Copies host bytes to the start of `memory`."""
+
+    @abstractmethod
+    def read(self, memory: Memory) -> memoryview:
+        """The region's bytes, valid until it is written or released; without a copy where possible."""
+
+    @abstractmethod
+    def copy(self, destination: Memory, source: Memory) -> None:
+        """Copies between regions of equal size, which may overlap."""
+
+    @abstractmethod
+    def fill(self, memory: Memory, value: int) -> None:
+        """Sets every byte to `value`, 0 to 255."""
+
+    @abstractmethod
+    def plan(self, operator: str, arguments: Sequence[Value]) -> Plan:
+        """Phase one: validates in the vendor's order and with the vendor's codes, and sizes the workspace.
+
+        `arguments` are as many as the signature has and of the right kinds; shapes have dimensions of at
+        least 0 and sizes that do not overflow. That views stay inside their storage is checked by the
+        caller afterwards, which is where the vendor's order has it.
+
+        Raises:
+            AclnnError: 161001, 161002, 561103 or another of the vendor's codes.
+        """
+
+    @abstractmethod
+    def run(
+        self,
+        plan: Plan,
+        storages: Sequence[Storage],
+        workspace: Memory | None,
+        stream: DeviceStream,
+    ) -> None:
+        """Phase two: computes. `storages` is parallel to ``plan.arguments``; a tensor's memory begins with
+        its storage and holds all of it. `stream` is what :meth:`create_stream` made.
+
+        Raises:
+            AclnnError: the computation failed.
+        """
+
+    def create_stream(self) -> DeviceStream:
+        """Makes what :meth:`run` and :meth:`synchronize` need for one stream."""
+        return None
+
+    def destroy_stream(self, stream: DeviceStream) -> None:
+        """Ends a stream; nothing runs in it."""
+
+    def synchronize(self, stream: DeviceStream) -> None:
+        """Waits until what :meth:`run` started in `stream` is done.
+
+        Raises:
+            AclnnError: something in it failed.
+        """
+
+    def close(self) -> None:
+        """Ends the device; nothing runs on it."""
+
+
+class Backend(ABC):
+    """Devices of one kind, and the operators that they run."""
+
+    name: str
+    """Name that ``--backend`` selects it by."""
+
+    @property
+    @abstractmethod
+    def operators(self) -> Mapping[str, OperatorInfo]:
+        """The catalogue, by C name with the aclnn prefix, in order of names."""
+
+    @property
+    @abstractmethod
+    def devices(self) -> Sequence[Device]:
+        """The open devices, by index."""
+
+    def close(self) -> None:
+        """Ends every device."""
+        for device in self.devices:
+            device.close()

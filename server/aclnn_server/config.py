@@ -1,0 +1,135 @@
+"""Configuration: a flag beats ``ACLNN_SERVE_*`` in the environment beats the default."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from aclnn_server.sessions.limits import Limits
+
+ENVIRONMENT_PREFIX = "ACLNN_SERVE_"
+
+
+class ConfigError(ValueError):
+    """A setting has a value that it cannot have; the text names it and what is allowed."""
+
+
+def _setting(default: object, text: str) -> Any:  # noqa: ANN401 - a dataclass field of any type
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Everything that can be set on a server."""
+
+    listen: str = _setting(
+        "127.0.0.1:50051", "HOST:PORT or unix:PATH to listen on; port 0 picks one"
+    )
+    backend: str = _setting("numpy", "what computes: numpy, or null (computes nothing)")
+    soc: str = _setting(
+        "reference", "product whose dtype rules are enforced; reference accepts all"
+    )
+    threads: int = _setting(0, "threads that one kernel may use; 0: one per core")
+    workers: int = _setting(0, "streams whose large work runs at the same time; 0: one per core")
+    lease_seconds: float = _setting(60.0, "seconds after which a silent client's context ends")
+    grace_seconds: float = _setting(10.0, "seconds that running work gets when the server stops")
+    allow_insecure: bool = _setting(
+        False, "listen on other than loopback addresses without TLS and tokens"
+    )
+    max_message_bytes: int = _setting(Limits.message_bytes, "bytes of one message")
+    max_tensor_bytes: int = _setting(Limits.tensor_bytes, "bytes of one tensor's storage")
+    max_context_bytes: int = _setting(Limits.context_bytes, "bytes of device memory of one context")
+    max_contexts: int = _setting(Limits.contexts, "contexts of the server")
+    max_streams: int = _setting(Limits.streams, "streams of one context")
+    max_executors: int = _setting(Limits.executors, "executors of one context")
+    max_queued_commands: int = _setting(Limits.queued_commands, "commands queued in one stream")
+    max_buffers: int = _setting(Limits.buffers, "buffers of one context")
+    max_events: int = _setting(Limits.events, "events of one context")
+    max_submit_calls: int = _setting(Limits.submit_calls, "open Submit calls of the server")
+    log_level: str = _setting("info", "debug, info, warning or error")
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            lowest = 1 if setting.name.startswith("max_") else 0
+            if isinstance(value, (int, float)) and not value >= lowest:
+                raise ConfigError(f"{setting.name} is {value}; it must be at least {lowest}")
+        if self.log_level not in _LOG_LEVELS:
+            raise ConfigError(
+                f"log_level is {self.log_level!r}; allowed are {', '.join(_LOG_LEVELS)}"
+            )
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force."""
+        names = (limit.name for limit in fields(Limits))
+        return Limits(**{name: getattr(self, f"max_{name}") for name in names})
+
+
+_LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds a flag for every setting."""
+    for setting in fields(ServerConfig):
+        flag = "--" + setting.name.replace("_", "-")
+        default = setting.default
+        text = f"{setting.metadata['help']} (default: {default})"
+        if isinstance(default, bool):
+            parser.add_argument(
+                flag,
+                action=argparse.BooleanOptionalAction,
+                default=None,
+                help=setting.metadata["help"],
+            )
+        else:
+            parser.add_argument(flag, default=None, metavar=_metavar(default), help=text)
+
+
+def _metavar(default: object) -> str:
+    return {int: "N", float: "SECONDS"}.get(type(default), "TEXT")
+
+
+def load(flags: Mapping[str, object], environment: Mapping[str, str] = os.environ) -> ServerConfig:
+    """Builds the configuration.
+
+    Args:
+        flags: values by setting, ``None`` or missing where not given.
+        environment: where ``ACLNN_SERVE_<SETTING>`` is looked up.
+
+    Raises:
+        ConfigError: a value cannot be read or is not allowed; the text names the flag or variable.
+    """
+    values: dict[str, object] = {}
+    for setting in fields(ServerConfig):
+        variable = ENVIRONMENT_PREFIX + setting.name.upper()
+        if flags.get(setting.name) is not None:
+            flag = "--" + setting.name.replace("_", "-")
+            values[setting.name] = _read(setting, flags[setting.name], flag)
+        elif environment.get(variable):
+            values[setting.name] = _read(setting, environment[variable], variable)
+    return ServerConfig(**values)  # type: ignore[arg-type]
+
+
+def _read(setting: dataclasses.Field[Any], value: object, source: str) -> object:
+    default: object = setting.default
+    kind: type[Any] = type(default)
+    if not isinstance(value, str):
+        return value
+    if isinstance(default, bool):
+        lowered = value.lower()
+        if lowered not in _BOOLEANS:
+            raise ConfigError(f"{source} is {value!r}; allowed are {', '.join(_BOOLEANS)}")
+        return _BOOLEANS[lowered]
+    try:
+        return kind(value)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise ConfigError(f"{source} is {value!r}, which is not {what}") from None
+
+
+_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}

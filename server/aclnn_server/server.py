@@ -1,0 +1,221 @@
+"""The composition root: configuration → backend → sessions → service → gRPC server."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+import grpc
+from grpc_channelz.v1 import channelz
+from grpc_reflection.v1alpha import reflection
+
+from aclnn import __version__
+from aclnn_server.backends import open_backend
+from aclnn_server.backends.base import Backend
+from aclnn_server.config import ConfigError, ServerConfig
+from aclnn_server.health import SERVICE_NAME as HEALTH_SERVICE
+from aclnn_server.health import Health
+from aclnn_server.service.failures import unexpected
+from aclnn_server.service.operator_calls import OperatorCalls
+from aclnn_server.service.rpc import SERVICES, Service
+from aclnn_server.service.server_calls import ServerCalls
+from aclnn_server.sessions.context import Environment
+from aclnn_server.sessions.registry import Registry
+from aclnn_server.sessions.streams import Workers
+
+UNARY_THREADS = 64
+"""Unary calls that are served at the same time; more wait."""
+WAITING_CALLS = 1024
+"""Unary calls that may wait; more are refused with RESOURCE_EXHAUSTED."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class ListenError(OSError):
+    """The address cannot be listened on."""
+
+
+class Server:
+    """A server, started and stopped once.
+
+    ::
+
+        with Server(ServerConfig(listen="127.0.0.1:0")) as server:
+            connect(server.address)
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig | None = None,
+        *,
+        backend: Backend | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Builds the server; nothing listens before :meth:`start`.
+
+        Args:
+            config: settings; the defaults where left out.
+            backend: an open backend in place of the one that `config` names.
+            clock: seconds, for leases.
+
+        Raises:
+            ConfigError: settings that cannot be.
+        """
+        self.config = config = config or ServerConfig()
+        _check_address(config)
+        self.backend = backend or open_backend(
+            config.backend, threads=config.threads or None, soc=config.soc
+        )
+        self._workers = Workers(config.workers or os.cpu_count() or 1)
+        environment = Environment(config.limits, self._workers, clock, unexpected)
+        self.registry = Registry(self.backend.devices, environment)
+        self._server_calls = ServerCalls(config, self.backend, self.registry)
+        self._service = Service(
+            self.registry, OperatorCalls(self.backend), self._server_calls, config.max_submit_calls
+        )
+        self._health = Health(service.full_name for service in SERVICES)
+        self._threads = ThreadPoolExecutor(UNARY_THREADS, "aclnn-call")
+        self._grpc = self._build()
+        self._port = 0
+        self._stopping = threading.Event()
+        self._stopped = threading.Event()
+        self._reaper = threading.Thread(target=self._reap, name="aclnn-reaper", daemon=True)
+
+    def _build(self) -> grpc.Server:
+        config = self.config
+        server = grpc.server(
+            self._threads,
+            handlers=self._service.handlers(),
+            options=(
+                # A second server on the port must fail to bind instead of taking half of the calls.
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", config.max_message_bytes),
+                ("grpc.max_send_message_length", config.max_message_bytes),
+                # Clients may ask every 10 seconds whether the server is still there.
+                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+                ("grpc.keepalive_permit_without_calls", 1),
+            ),
+            maximum_concurrent_rpcs=config.max_submit_calls + UNARY_THREADS + WAITING_CALLS,
+        )
+        self._health.add_to(server)
+        reflection.enable_server_reflection(
+            [service.full_name for service in SERVICES]
+            + [HEALTH_SERVICE, "grpc.channelz.v1.Channelz", reflection.SERVICE_NAME],
+            server,
+        )
+        channelz.add_channelz_servicer(server)
+        return server
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Listens.
+
+        Raises:
+            ListenError: the address is in use or not this machine's.
+        """
+        try:
+            self._port = self._grpc.add_insecure_port(self.config.listen)
+        except RuntimeError:
+            self.stop(0)
+            raise ListenError(
+                f"cannot listen on {self.config.listen}: it is in use, or not an address of this machine"
+            ) from None
+        self._grpc.start()
+        self._health.set_ready(ready=True)
+        self._reaper.start()
+        _LOG.info("listening on %s", self.address)
+        return self
+
+    @property
+    def address(self) -> str:
+        """Address that clients connect to: ``host:port`` with the real port, or ``unix:path``."""
+        if self.config.listen.startswith("unix:"):
+            return self.config.listen
+        return f"{self.config.listen.rpartition(':')[0]}:{self._port}"
+
+    def banner(self) -> str:
+        """One line that tells what listens where."""
+        devices = ", ".join(f"{device.index}: {device.name}" for device in self.backend.devices)
+        return (
+            f"aclnn-serve {__version__} listening on {self.address} "
+            f"(backend {self.backend.name}, devices {devices})"
+        )
+
+    def stop(self, grace: float | None = None) -> None:
+        """Drains and stops: no new contexts, running work gets `grace` seconds (default: the config's)."""
+        if self._stopping.is_set():
+            self._stopped.wait()
+            return
+        self._stopping.set()
+        self._server_calls.draining = True
+        self._health.set_ready(ready=False)
+        self._drain(self.config.grace_seconds if grace is None else grace)
+        self._grpc.stop(None).wait()
+        self.registry.close()
+        self._workers.stop()
+        self._service.close()
+        self._health.close()
+        self._threads.shutdown(wait=False)
+        if self._reaper.is_alive():
+            self._reaper.join()
+        self.backend.close()
+        self._stopped.set()
+
+    def _drain(self, grace: float) -> None:
+        until = time.monotonic() + grace
+        while self.registry.usage.queued_commands and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def wait(self) -> None:
+        """Waits until the server has stopped."""
+        self._stopped.wait()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _reap(self) -> None:
+        pause = max(0.05, min(1.0, self.config.lease_seconds / 4))
+        while not self._stopping.wait(pause):
+            ended = self.registry.reap()
+            if ended:
+                _LOG.info("%d contexts ended with their leases", ended)
+
+
+def _check_address(config: ServerConfig) -> None:
+    if config.listen.startswith("unix:"):
+        return
+    host, separator, port = config.listen.rpartition(":")
+    if not separator or not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(
+            f"listen is {config.listen!r}; it must be HOST:PORT with a port of 0 to 65535, or unix:PATH"
+        )
+    if not _is_loopback(host):
+        if not config.allow_insecure:
+            raise ConfigError(
+                f"listen is {config.listen!r}, which other machines can reach, without TLS or tokens; "
+                "listen on 127.0.0.1, or allow it with --allow-insecure"
+            )
+        _LOG.warning("listening on %s without TLS or tokens: anyone can connect", config.listen)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

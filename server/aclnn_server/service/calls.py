@@ -1,0 +1,94 @@
+"""What every call has: its context, its stream, and whether somebody still waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+from google.protobuf.duration_pb2 import Duration
+
+from aclnn.errors import InvalidParameterError
+from aclnn.v1 import device_service_pb2 as pb
+from aclnn_server.sessions.context import Context, Session
+from aclnn_server.sessions.handles import unknown
+from aclnn_server.sessions.limits import Usage
+from aclnn_server.sessions.registry import Registry
+
+
+class _Named(Protocol):
+    """A request that names its context."""
+
+    context_id: str
+
+
+class _Streamed(Protocol):
+    """A request that names its stream."""
+
+    stream_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One command, unary or inside Submit."""
+
+    registry: Registry
+    submitted: Context | None = None
+    """Context of the Submit call that carries the command; ``None`` for a unary call."""
+    expired: Callable[[], bool] | None = None
+    """Tells that nobody waits for the answer any more."""
+
+    def context(self, request: _Named) -> Context:
+        """Context that the request names, or the Submit call's.
+
+        Raises:
+            HandleNotFoundError, SessionLostError: no such context; inside Submit also another one.
+        """
+        if self.submitted is None:
+            return self.registry.context(request.context_id)
+        if request.context_id and request.context_id != self.submitted.id:
+            raise unknown("context", "context_id")
+        return self.submitted
+
+    def session(self, request: _Streamed) -> Session:
+        """Session of the stream that the request names; errors as :meth:`context`.
+
+        An empty stream id is the default stream of the context that the request names, or Submit's.
+        """
+        context_id = getattr(request, "context_id", "")
+        if self.submitted is not None:
+            if context_id and context_id != self.submitted.id:
+                raise unknown("context", "context_id")
+            return self.submitted.session(request.stream_id)
+        if context_id:
+            return self.registry.context(context_id).session(request.stream_id)
+        return self.registry.session(request.stream_id)
+
+    def session_or_none(self, request: _Streamed) -> Session | None:
+        """Session of the stream that the request names, or ``None`` where it names none."""
+        return self.session(request) if request.stream_id else None
+
+
+def seconds(duration: Duration, parameter: str) -> float:
+    """Seconds of a duration.
+
+    Raises:
+        InvalidParameterError: 161002, it is negative.
+    """
+    value = duration.seconds + duration.nanos / 1e9
+    if value < 0:
+        raise InvalidParameterError(
+            f"{parameter} is {value:g} seconds; it must be at least 0", parameter=parameter
+        )
+    return value
+
+
+def encode_usage(usage: Usage) -> pb.Usage:
+    """Encodes what a server or a context holds."""
+    return pb.Usage(**asdict(usage))
+
+
+def duration(value: float) -> Duration:
+    """Encodes seconds."""
+    whole = int(value)
+    return Duration(seconds=whole, nanos=int((value - whole) * 1e9))

@@ -1,0 +1,25 @@
+"""Failures that nobody foresaw: the whole text to the server's log, one fixed sentence to the client."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+
+from aclnn.errors import AclnnError, InternalError
+
+_LOG = logging.getLogger(__name__)
+
+
+def unexpected(error: BaseException) -> AclnnError:
+    """Logs `error` in full under a new request id and gives the error that the client sees."""
+    request_id = secrets.token_hex(8)
+    _LOG.error("request %s failed unexpectedly", request_id, exc_info=error)
+    return InternalError(
+        f"unexpected failure; the server's log tells more under request id {request_id}",
+        request_id=request_id,
+    )
+
+
+def foreseen(error: Exception) -> AclnnError:
+    """The error that the client sees: an :class:`AclnnError` as it is, anything else logged."""
+    return error if isinstance(error, AclnnError) else unexpected(error)

@@ -1,0 +1,134 @@
+"""Calls of OperatorService."""
+
+from __future__ import annotations
+
+from aclnn.arguments import TensorArgument, decode_all, encode_tensor
+from aclnn.errors import OperatorNotFoundError
+from aclnn.v1 import operator_service_pb2 as pb
+from aclnn_server.backends.base import Backend, OperatorInfo
+from aclnn_server.service.calls import Call
+from aclnn_server.sessions.execution import Binding, Execution, Workspace, execute
+from aclnn_server.sessions.planning import plan
+
+
+class OperatorCalls:
+    """Plans, runs and describes operators."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def get_workspace_size(
+        self, call: Call, request: pb.GetWorkspaceSizeRequest
+    ) -> pb.GetWorkspaceSizeResponse:
+        """Phase one."""
+        session = call.session(request)
+        signature = self._find(request.operator).signature
+        executor = plan(
+            session,
+            request.executor_id,
+            signature,
+            decode_all(signature, request.arguments),
+            repeatable=request.repeatable,
+        )
+        return pb.GetWorkspaceSizeResponse(
+            executor_id=executor.id, workspace_bytes=executor.plan.workspace_bytes
+        )
+
+    def execute(self, call: Call, request: pb.ExecuteRequest) -> pb.ExecuteResponse:
+        """Phase two."""
+        workspace = None
+        if request.HasField("workspace"):
+            given = request.workspace
+            workspace = Workspace(given.buffer_id, given.offset, given.bytes)
+        wait = not request.asynchronous
+        execution = execute(
+            call.session(request),
+            request.executor_id,
+            workspace,
+            [_binding(binding) for binding in request.bindings],
+            wait=None if call.submitted is not None else wait,
+            expired=call.expired,
+        )
+        return _response(execution, timing=request.report_timing)
+
+    def destroy_executor(
+        self, call: Call, request: pb.DestroyExecutorRequest
+    ) -> pb.DestroyExecutorResponse:
+        """Frees an executor that will not be run."""
+        context = call.context(request)
+        context.executors.take(request.executor_id).release(context.account)
+        return pb.DestroyExecutorResponse()
+
+    def list_operators(self, request: pb.ListOperatorsRequest) -> pb.ListOperatorsResponse:
+        """The catalogue."""
+        chosen = [
+            _encode(info, self._backend.name, whole=False)
+            for name, info in self._backend.operators.items()
+            if name.startswith(request.prefix)
+        ]
+        return pb.ListOperatorsResponse(operators=chosen)
+
+    def get_operator(self, request: pb.GetOperatorRequest) -> pb.GetOperatorResponse:
+        """One operator."""
+        info = self._find(request.operator)
+        return pb.GetOperatorResponse(operator=_encode(info, self._backend.name, whole=True))
+
+    def _find(self, name: str) -> OperatorInfo:
+        found = self._backend.operators.get(name)
+        if found is None:
+            raise OperatorNotFoundError(
+                f"{name!r} is no operator of this server's {self._backend.name} backend, which has "
+                f"{len(self._backend.operators)}; ListOperators tells them",
+                parameter="operator",
+            )
+        return found
+
+
+def _binding(message: pb.Binding) -> Binding:
+    storage = message.WhichOneof("storage")
+    return Binding(
+        message.argument,
+        message.element,
+        message.data if storage == "data" else None,
+        message.buffer_id if storage == "buffer_id" else None,
+        message.buffer_offset,
+    )
+
+
+def _response(execution: Execution, *, timing: bool) -> pb.ExecuteResponse:
+    response = pb.ExecuteResponse()
+    for output in execution.outputs:
+        response.outputs.add(
+            argument=output.argument,
+            element=output.element,
+            tensor=encode_tensor(TensorArgument(output.spec, output.data)),
+        )
+    if timing:
+        measured = execution.timing
+        response.timing.queue_ns = measured.queue
+        response.timing.copy_in_ns = measured.copy_in
+        response.timing.run_ns = measured.run
+        response.timing.copy_out_ns = measured.copy_out
+    return response
+
+
+def _encode(info: OperatorInfo, backend: str, *, whole: bool) -> pb.OperatorInfo:
+    allowed = info.dtypes or {}
+    parameters = [
+        pb.Parameter(
+            name=parameter.name,
+            c_type=parameter.c_type,
+            output=parameter.output,
+            optional=parameter.optional,
+            data_types=[dtype.number for dtype in allowed.get(parameter.name, ())],  # type: ignore[misc]
+        )
+        for parameter in info.signature.parameters
+    ]
+    return pb.OperatorInfo(
+        name=info.signature.name,
+        parameters=parameters,
+        summary=info.summary,
+        description=info.description if whole else "",
+        backends=[] if info.refused_because else [backend],
+        refused_because=info.refused_because,
+    )

@@ -1,0 +1,90 @@
+"""Calls of DeviceService that belong to the server: what it is, its devices, opening and ending contexts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from aclnn import PROTOCOL_VERSION, __version__
+from aclnn.errors import ServerUnavailable, VersionMismatchError
+from aclnn.v1 import device_service_pb2 as pb
+from aclnn_server.backends.base import Backend
+from aclnn_server.config import ServerConfig
+from aclnn_server.service.calls import duration, encode_usage, seconds
+from aclnn_server.sessions.registry import Registry
+
+
+class ServerCalls:
+    """Tells about the server, and opens and ends contexts."""
+
+    def __init__(self, config: ServerConfig, backend: Backend, registry: Registry) -> None:
+        self._config = config
+        self._backend = backend
+        self._registry = registry
+        self.draining = False
+        """Whether the server is stopping and opens no context any more."""
+
+    def get_server_info(self, request: pb.GetServerInfoRequest) -> pb.GetServerInfoResponse:
+        """What the server is and holds."""
+        return pb.GetServerInfoResponse(
+            version=__version__,
+            protocol_min=PROTOCOL_VERSION,
+            protocol_max=PROTOCOL_VERSION,
+            epoch=self._registry.epoch,
+            backend=self._backend.name,
+            soc=self._config.soc,
+            device_count=len(self._backend.devices),
+            operator_count=len(self._backend.operators),
+            limits=pb.Limits(**asdict(self._config.limits)),
+            usage=encode_usage(self._registry.usage),
+            default_lease=duration(self._config.lease_seconds),
+        )
+
+    def list_devices(self, request: pb.ListDevicesRequest) -> pb.ListDevicesResponse:
+        """The devices with their memory."""
+        response = pb.ListDevicesResponse()
+        for device in self._backend.devices:
+            free, total = device.memory_info()
+            response.devices.add(
+                index=device.index,
+                name=device.name,
+                free_bytes=free,
+                total_bytes=total,
+                context_count=self._registry.contexts_on(device),
+            )
+        return response
+
+    def create_context(self, request: pb.CreateContextRequest) -> pb.CreateContextResponse:
+        """Opens a context."""
+        self._check_welcome(request.protocol_version)
+        lease = self._config.lease_seconds
+        if request.HasField("lease"):
+            lease = min(lease, seconds(request.lease, "lease"))
+        index = request.device_index if request.HasField("device_index") else None
+        context = self._registry.create_context(index, lease)
+        return pb.CreateContextResponse(
+            context_id=context.id,
+            stream_id=context.default_session.id,
+            device_index=context.device.index,
+            lease=duration(lease),
+            limits=pb.Limits(**asdict(context.limits)),
+        )
+
+    def destroy_context(self, request: pb.DestroyContextRequest) -> pb.DestroyContextResponse:
+        """Ends a context."""
+        self._registry.destroy_context(self._registry.context(request.context_id))
+        return pb.DestroyContextResponse()
+
+    def create_lone_stream(self, request: pb.CreateStreamRequest) -> pb.CreateStreamResponse:
+        """Opens a context for one stream, for clients that want nothing else."""
+        self._check_welcome(request.protocol_version)
+        session = self._registry.create_lone_stream(self._config.lease_seconds)
+        return pb.CreateStreamResponse(stream_id=session.id, context_id=session.context.id)
+
+    def _check_welcome(self, version: int) -> None:
+        if version != PROTOCOL_VERSION:
+            raise VersionMismatchError(
+                f"protocol_version is {version}; this server ({__version__}) speaks {PROTOCOL_VERSION}",
+                parameter="protocol_version",
+            )
+        if self.draining:
+            raise ServerUnavailable("the server is stopping", retry_after_ms=1000)

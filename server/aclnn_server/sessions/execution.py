@@ -1,0 +1,272 @@
+"""Phase two: checks the workspace, binds what is left to bind, and queues the work in its stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from aclnn.arguments import TensorArgument
+from aclnn.errors import InvalidParameterError, NullPointerError
+from aclnn.tensors import TensorSpec
+from aclnn_server.backends.base import Memory
+from aclnn_server.sessions.context import Session
+from aclnn_server.sessions.executors import Executor, Slot
+from aclnn_server.sessions.memory import Buffer
+from aclnn_server.sessions.planning import bind_buffer, take_in
+from aclnn_server.sessions.streams import Work
+
+INLINE_BYTES = 2**20
+"""Work on at most this many bytes is run by the thread that queues it: a second thread costs more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Scratch memory that the client provides."""
+
+    buffer_id: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Another storage for one tensor of a repeatable executor."""
+
+    argument: int
+    element: int
+    data: bytes | None
+    buffer_id: int | None
+    buffer_offset: int
+
+
+@dataclass(slots=True)
+class Returned:
+    """An output tensor whose bytes go back in the response."""
+
+    argument: int
+    element: int
+    spec: TensorSpec
+    data: bytes
+
+
+@dataclass(slots=True)
+class Timing:
+    """Where the time went, in nanoseconds."""
+
+    queue: int = 0
+    copy_in: int = 0
+    run: int = 0
+    copy_out: int = 0
+
+
+@dataclass(slots=True)
+class Execution:
+    """One run of an executor."""
+
+    session: Session
+    executor: Executor
+    slots: list[Slot]
+    """Tensors of this run: the executor's, some with another storage."""
+    workspace: Memory | None = None
+    buffers: list[Buffer] = field(default_factory=list)
+    """Buffers that the work uses."""
+    owned: list[tuple[Memory, int]] = field(default_factory=list)
+    """Memory that ends with the run."""
+    outputs: list[Returned] = field(default_factory=list)
+    timing: Timing = field(default_factory=Timing)
+    work: Work | None = None
+
+    @property
+    def returns(self) -> bool:
+        """Whether outputs go back in the response."""
+        return any(slot.returned for slot in self.slots)
+
+    def wait(self) -> None:
+        """Waits until the work is done; raises what it failed with."""
+        assert self.work is not None
+        self.session.stream.wait(self.work.number)
+        self.work.raise_failure()
+
+    def run(self) -> None:
+        """Computes; called by the stream."""
+        assert self.work is not None
+        device, stream = self.session.context.device, self.session.device_stream
+        begin = time.monotonic_ns()
+        self.timing.queue = begin - self.work.queued_ns
+        lent = {i: slot.memory for i, slot in enumerate(self.slots)}
+        device.run(self.executor.plan, self.executor.storages(lent), self.workspace, stream)
+        end = time.monotonic_ns()
+        self.timing.run = end - begin
+        if self.returns:
+            device.synchronize(stream)
+            self._take_out()
+            self.timing.copy_out = time.monotonic_ns() - end
+
+    def _take_out(self) -> None:
+        device = self.session.context.device
+        for slot in self.slots:
+            if slot.returned:
+                empty = slot.memory is None
+                data = b"" if empty else bytes(device.read(slot.memory))
+                spec = slot.tensor.spec
+                self.outputs.append(Returned(slot.argument, slot.element, spec, data))
+
+    def release(self) -> None:
+        """Gives back what ends with the run."""
+        account = self.session.context.account
+        for memory, size in self.owned:
+            account.release(memory, size)
+        self.owned.clear()
+        if not self.executor.repeatable:
+            self.executor.release(account)
+
+
+def execute(
+    session: Session,
+    executor_id: int,
+    workspace: Workspace | None,
+    bindings: Sequence[Binding] = (),
+    *,
+    wait: bool | None,
+    expired: Callable[[], bool] | None = None,
+) -> Execution:
+    """Runs an executor on the session's stream; a one-shot one is freed, on success or failure.
+
+    Args:
+        session: of the stream.
+        executor_id: from phase one.
+        workspace: the client's scratch memory; ``None``: the session lends its own.
+        bindings: new storages, for a repeatable executor.
+        wait: whether to return when the work is done; ``None``: only where outputs are returned.
+        expired: tells, just before the work is run, that nobody wants it any more.
+
+    Raises:
+        NullPointerError: 161001, a workspace is needed and null; an input has no storage.
+        InvalidParameterError: 161002, the workspace is smaller than planned; a binding does not fit.
+        HandleNotFoundError, ExecutorUsedError: no such executor; run before.
+        OutOfMemoryError, LimitExceededError: memory for workspace or outputs; queue full.
+        AclnnError: what the work failed with, where it is waited for.
+    """
+    executor = session.context.take_executor(executor_id)
+    execution = Execution(session, executor, list(executor.slots))
+    try:
+        _bind(execution, bindings)
+        if wait is None:
+            wait = execution.returns
+        if not wait and execution.returns:
+            raise InvalidParameterError(
+                "asynchronous is set, but an output has no buffer and goes back in the response",
+                operator=executor.signature.name,
+                parameter="asynchronous",
+            )
+        _provide_workspace(execution, workspace)
+        _provide_storages(execution)
+        execution.work = Work(
+            execution.run,
+            tuple(execution.buffers),
+            waited=wait,
+            expired=expired,
+            on_end=execution.release,
+        )
+        session.stream.enqueue(execution.work, inline=wait or _is_small(executor))
+    except BaseException:
+        if execution.work is None or not execution.work.number:
+            execution.release()
+        raise
+    if wait:
+        execution.wait()
+    return execution
+
+
+def _is_small(executor: Executor) -> bool:
+    return sum(slot.tensor.spec.storage_bytes for slot in executor.slots) <= INLINE_BYTES
+
+
+def _provide_workspace(execution: Execution, workspace: Workspace | None) -> None:
+    needed, operator = execution.executor.plan.workspace_bytes, execution.executor.signature.name
+    context = execution.session.context
+    if workspace is None:
+        if needed:
+            lent = execution.session.lend_workspace(needed)
+            execution.buffers.append(lent)
+            execution.workspace = lent.memory
+        return
+    if not workspace.buffer_id and workspace.size:
+        raise NullPointerError(
+            f"workspace is null with a workspaceSize of {workspace.size}",
+            operator=operator,
+            parameter="workspace",
+        )
+    if workspace.size < needed:
+        raise InvalidParameterError(
+            f"workspaceSize is {workspace.size}; phase one planned {needed}",
+            operator=operator,
+            parameter="workspaceSize",
+        )
+    if workspace.buffer_id:
+        buffer = context.buffers.find(workspace.buffer_id, "workspace", operator)
+        buffer.check_range(workspace.offset, workspace.size, "workspace", operator)
+        execution.buffers.append(buffer)
+        execution.workspace = context.device.slice(buffer.memory, workspace.offset, workspace.size)
+
+
+def _bind(execution: Execution, bindings: Sequence[Binding]) -> None:
+    executor = execution.executor
+    if bindings and not executor.repeatable:
+        raise InvalidParameterError(
+            "bindings are given, but the executor is not repeatable",
+            operator=executor.signature.name,
+            parameter="bindings",
+        )
+    positions = {(slot.argument, slot.element): i for i, slot in enumerate(executor.slots)}
+    for binding in bindings:
+        index = positions.get((binding.argument, binding.element))
+        if index is None:
+            raise InvalidParameterError(
+                f"bindings name tensor {binding.element} of argument {binding.argument}, which there is not",
+                operator=executor.signature.name,
+                parameter="bindings",
+            )
+        execution.slots[index] = _rebound(execution, executor.slots[index], binding)
+
+
+def _rebound(execution: Execution, slot: Slot, binding: Binding) -> Slot:
+    context, operator = execution.session.context, execution.executor.signature.name
+    spec, name = slot.tensor.spec, slot.parameter.name
+    if binding.data is not None and len(binding.data) != spec.storage_bytes:
+        raise InvalidParameterError(
+            f"{name} is bound to {len(binding.data)} bytes; its storage needs {spec.storage_bytes}",
+            operator=operator,
+            parameter=name,
+        )
+    tensor = TensorArgument(spec, binding.data, binding.buffer_id, binding.buffer_offset)
+    bound = replace(slot, tensor=tensor, buffer=None, memory=None, owned_bytes=0)
+    begin = time.monotonic_ns()
+    bind_buffer(context, bound, operator)
+    take_in(context, bound)
+    execution.timing.copy_in += time.monotonic_ns() - begin
+    if bound.owned_bytes:
+        execution.owned.append((bound.memory, bound.owned_bytes))
+    return bound
+
+
+def _provide_storages(execution: Execution) -> None:
+    executor, account = execution.executor, execution.session.context.account
+    for index, slot in enumerate(execution.slots):
+        slot.check_not_freed(executor.signature.name)
+        if slot.buffer is not None:
+            execution.buffers.append(slot.buffer)
+        spec, name = slot.tensor.spec, slot.parameter.name
+        if slot.memory is not None or not spec.storage_bytes:
+            continue
+        if slot.parameter.output:
+            memory = account.allocate(spec.storage_bytes, name)
+            execution.owned.append((memory, spec.storage_bytes))
+            execution.slots[index] = replace(slot, memory=memory)
+        elif spec.elements:
+            raise NullPointerError(
+                f"{name} has no storage: bind one",
+                operator=executor.signature.name,
+                parameter=name,
+            )

@@ -1,0 +1,138 @@
+"""Executors: planned calls, with the memory that each tensor of the call lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from aclnn.arguments import ArgumentValue, TensorArgument
+from aclnn.errors import HandleNotFoundError, InvalidParameterError, NullPointerError
+from aclnn.signatures import Kind, Parameter, Signature
+from aclnn_server.backends.base import Memory, Plan, Storage, Value
+from aclnn_server.sessions.memory import Account, Buffer
+
+
+@dataclass(slots=True)
+class Slot:
+    """One tensor of a call, and where its storage is."""
+
+    argument: int
+    """Position of the argument in the prototype."""
+    element: int
+    """Position inside a tensor list; 0 for a plain tensor."""
+    parameter: Parameter
+    tensor: TensorArgument
+    buffer: Buffer | None = None
+    """Buffer that holds the storage."""
+    memory: Memory | None = None
+    """The storage, where it is in a buffer or came inline."""
+    owned_bytes: int = 0
+    """Bytes of the account that end with the executor: those of an inline storage."""
+
+    @property
+    def returned(self) -> bool:
+        """Whether the response carries the storage's bytes."""
+        return self.parameter.output and self.buffer is None
+
+    def check_not_freed(self, operator: str) -> None:
+        """Checks that the tensor's buffer was not freed since phase one.
+
+        Raises:
+            HandleNotFoundError: it was.
+        """
+        if self.buffer is not None and self.buffer.freed:
+            raise HandleNotFoundError(
+                f"{self.parameter.name} lies in buffer {self.buffer.id}, which was freed after phase one",
+                operator=operator,
+                parameter=self.parameter.name,
+            )
+
+
+@dataclass(slots=True)
+class Executor:
+    """A planned call."""
+
+    id: int
+    signature: Signature
+    arguments: tuple[ArgumentValue, ...]
+    plan: Plan
+    slots: list[Slot]
+    repeatable: bool
+    stream_id: str
+    """Session that holds it."""
+    lists: frozenset[int] = field(default_factory=frozenset)
+    """Positions of tensor list arguments."""
+
+    def storages(self, lent: dict[int, Memory]) -> list[Storage]:
+        """Memory of each argument; `lent` is that of slots, by index, that have none of their own."""
+        result: list[Storage] = [
+            () if i in self.lists else None for i in range(len(self.arguments))
+        ]
+        for index, slot in enumerate(self.slots):
+            memory = lent.get(index, slot.memory)
+            held = result[slot.argument]
+            result[slot.argument] = (*held, memory) if isinstance(held, tuple) else memory
+        return result
+
+    def release(self, account: Account) -> None:
+        """Gives back what came inline."""
+        for slot in self.slots:
+            if slot.owned_bytes:
+                account.release(slot.memory, slot.owned_bytes)
+                slot.memory, slot.owned_bytes = None, 0
+
+
+def values_of(arguments: tuple[ArgumentValue, ...]) -> tuple[Value, ...]:
+    """What a backend plans with: the arguments with specs in place of tensors."""
+    return tuple(
+        argument.spec
+        if isinstance(argument, TensorArgument)
+        else tuple(t.spec if isinstance(t, TensorArgument) else t for t in argument)  # type: ignore[misc]
+        if isinstance(argument, tuple)
+        else argument
+        for argument in arguments
+    )
+
+
+def slots_of(signature: Signature, arguments: tuple[ArgumentValue, ...]) -> Iterator[Slot]:
+    """The tensors of a call, in the prototype's order; null tensors have no slot."""
+    for position, parameter in enumerate(signature.parameters):
+        value = arguments[position]
+        if isinstance(value, TensorArgument):
+            yield Slot(position, 0, parameter, value)
+        elif parameter.kind is Kind.TENSOR_LIST and isinstance(value, tuple):
+            for element, tensor in enumerate(value):
+                assert isinstance(tensor, TensorArgument)
+                yield Slot(position, element, parameter, tensor)
+
+
+def check_storage(slot: Slot, operator: str, *, repeatable: bool) -> None:
+    """Checks what phase one checks last: the view inside its storage, the storage somewhere.
+
+    Raises:
+        ViewOutsideStorageError: 561103.
+        NullPointerError: 161001, an input that has elements has no storage.
+    """
+    name = slot.parameter.name
+    spec = slot.tensor.spec
+    spec.check_reach(operator=operator, parameter=name)
+    has_storage = slot.buffer is not None or slot.tensor.data is not None
+    if not (has_storage or slot.parameter.output or repeatable) and spec.elements:
+        raise NullPointerError(
+            f"{name} has no storage: its data address is null", operator=operator, parameter=name
+        )
+
+
+def check_bytes(slot: Slot, limit: int, operator: str) -> None:
+    """Checks that the storage is no larger than a tensor may be.
+
+    Raises:
+        InvalidParameterError: 161002.
+    """
+    size = slot.tensor.spec.storage_bytes
+    if size > limit:
+        raise InvalidParameterError(
+            f"{slot.parameter.name} has a storage of {size} bytes; at most {limit} are allowed",
+            operator=operator,
+            parameter=slot.parameter.name,
+        )

@@ -1,0 +1,145 @@
+"""Device memory of one context: what it may take, its buffers, and who still uses them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from aclnn.errors import HandleNotFoundError, InvalidParameterError, OutOfMemoryError
+from aclnn_server.backends.base import Device, Memory
+
+if TYPE_CHECKING:
+    from aclnn_server.sessions.streams import Stream
+
+
+class Account:
+    """Counts a context's bytes of device memory against its quota."""
+
+    def __init__(self, device: Device, limit: int) -> None:
+        self.device = device
+        self.limit = limit
+        self.used = 0
+        self._lock = threading.Lock()
+
+    def allocate(self, size: int, what: str) -> Memory:
+        """Allocates `size` zeroed bytes.
+
+        Raises:
+            OutOfMemoryError: 207001, the quota or the device has no room; tells asked, free and limit.
+        """
+        self._charge(size, what)
+        try:
+            return self.device.allocate(size)
+        except BaseException:
+            self._credit(size)
+            raise
+
+    def wrap(self, data: memoryview, what: str) -> Memory:
+        """Makes device memory that holds `data`; errors as :meth:`allocate`."""
+        self._charge(len(data), what)
+        try:
+            return self.device.wrap(data)
+        except BaseException:
+            self._credit(len(data))
+            raise
+
+    def release(self, memory: Memory, size: int) -> None:
+        """Gives memory back."""
+        self.device.release(memory)
+        self._credit(size)
+
+    def _charge(self, size: int, what: str) -> None:
+        with self._lock:
+            free = self.limit - self.used
+            if size > free:
+                raise OutOfMemoryError(
+                    f"{what} asks for {size} bytes; the context has {free} free of its {self.limit}"
+                )
+            self.used += size
+
+    def _credit(self, size: int) -> None:
+        with self._lock:
+            self.used -= size
+
+
+class Buffer:
+    """Bytes of device memory that a client knows by an id.
+
+    Freed, it is gone for new calls at once; its memory goes back when no queued work uses it.
+    """
+
+    __slots__ = ("_account", "_lock", "_uses", "freed", "id", "last_uses", "memory", "size")
+
+    def __init__(self, buffer_id: int, size: int, account: Account) -> None:
+        self.memory: Memory = account.allocate(size, f"buffer {buffer_id}")
+        self.id = buffer_id
+        self.size = size
+        self.freed = False
+        self.last_uses: dict[Stream, int] = {}
+        """Number of the last work that uses the buffer, by stream."""
+        self._account = account
+        self._uses = 0
+        self._lock = threading.Lock()
+
+    def begin_use(self, stream: Stream, number: int) -> None:
+        """Notes that queued work uses the buffer."""
+        with self._lock:
+            self._uses += 1
+            self.last_uses[stream] = number
+
+    def end_use(self) -> None:
+        """Notes that the work is over, run or dropped."""
+        with self._lock:
+            self._uses -= 1
+            last = self.freed and self._uses == 0
+        if last:
+            self._account.release(self.memory, self.size)
+
+    @contextmanager
+    def held(self) -> Iterator[Memory]:
+        """Keeps the memory for the caller, after queued work that uses the buffer; also while it is freed.
+
+        Raises:
+            HandleNotFoundError: it was freed meanwhile.
+        """
+        self.wait_unused()
+        with self._lock:
+            if self.freed:
+                raise HandleNotFoundError(f"buffer {self.id} was freed", parameter="buffer_id")
+            self._uses += 1
+        try:
+            yield self.memory
+        finally:
+            self.end_use()
+
+    def free(self) -> None:
+        """Frees the buffer; once."""
+        with self._lock:
+            self.freed = True
+            unused = self._uses == 0
+        if unused:
+            self._account.release(self.memory, self.size)
+
+    def wait_unused(self) -> None:
+        """Waits until work that is queued now and uses the buffer is over."""
+        with self._lock:
+            waits = list(self.last_uses.items())
+            self.last_uses.clear()
+        for stream, number in waits:
+            stream.wait(number)
+
+    def check_range(self, offset: int, size: int, parameter: str, operator: str = "") -> None:
+        """Checks that a range lies inside the buffer.
+
+        Raises:
+            InvalidParameterError: 161002, it does not.
+        """
+        if offset + size > self.size:
+            raise InvalidParameterError(
+                f"{parameter} takes bytes {offset} to {offset + size} of buffer {self.id}, which has "
+                f"{self.size}",
+                operator=operator,
+                parameter=parameter,
+            )

@@ -1,0 +1,158 @@
+"""All contexts of a server: made, found by their secret ids, and ended when their clients fall silent."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Sequence
+
+from aclnn.errors import HandleNotFoundError, SessionLostError
+from aclnn_server.backends.base import Device
+from aclnn_server.sessions.context import Context, Environment, Session
+from aclnn_server.sessions.handles import check_room, unknown
+from aclnn_server.sessions.limits import Usage
+
+
+class Registry:
+    """The contexts of a server."""
+
+    def __init__(self, devices: Sequence[Device], environment: Environment) -> None:
+        self.epoch = secrets.token_hex(4)
+        """Changes with every start; part of every id, so that ids of before a restart are recognised."""
+        self._devices = devices
+        self._environment = environment
+        self._contexts: dict[str, Context] = {}
+        self._sessions: dict[str, Session] = {}
+        self._owned: set[str] = set()
+        self._lock = threading.Lock()
+
+    # --- making -----------------------------------------------------------------------------------
+
+    def create_context(self, device_index: int | None, lease: float) -> Context:
+        """Opens a context with its default stream.
+
+        Args:
+            device_index: device to open it on; ``None``: the one with most free memory.
+            lease: seconds that its client may be silent.
+
+        Raises:
+            HandleNotFoundError: no such device.
+            LimitExceededError: as many contexts as allowed exist.
+        """
+        device = self._place(device_index)
+        context = Context(self._new_id(), device, lease, self._environment)
+        session = context.add_session(self._new_id())
+        with self._lock:
+            check_room(len(self._contexts), self._environment.limits.contexts, "contexts", "server")
+            self._contexts[context.id] = context
+            self._sessions[session.id] = session
+        return context
+
+    def _place(self, index: int | None) -> Device:
+        if index is None:
+            return max(self._devices, key=lambda device: device.memory_info()[0])
+        if index >= len(self._devices):
+            raise HandleNotFoundError(
+                f"device_index is {index}; the server has devices 0 to {len(self._devices) - 1}",
+                parameter="device_index",
+                code=107001,
+            )
+        return self._devices[index]
+
+    def create_stream(self, context: Context) -> Session:
+        """Creates a stream in a context; errors as :meth:`Context.add_session`."""
+        session = context.add_session(self._new_id())
+        with self._lock:
+            self._sessions[session.id] = session
+        return session
+
+    def create_lone_stream(self, lease: float) -> Session:
+        """Opens a context for one stream: it ends with that stream. Errors as :meth:`create_context`."""
+        context = self.create_context(None, lease)
+        with self._lock:
+            self._owned.add(context.default_session.id)
+        return context.default_session
+
+    def _new_id(self) -> str:
+        return f"{self.epoch}-{secrets.token_urlsafe(16)}"
+
+    # --- finding ----------------------------------------------------------------------------------
+
+    def context(self, context_id: str) -> Context:
+        """Finds a context and renews its lease.
+
+        Raises:
+            HandleNotFoundError: no such context.
+            SessionLostError: the id is of before the server restarted.
+        """
+        found = self._contexts.get(context_id)
+        if found is None or found.closed:
+            raise self._missing("context", context_id)
+        found.renew()
+        return found
+
+    def session(self, stream_id: str) -> Session:
+        """Finds a stream's session and renews its context's lease; errors as :meth:`context`."""
+        found = self._sessions.get(stream_id)
+        if found is None or found.context.closed:
+            raise self._missing("stream", stream_id)
+        found.context.renew()
+        return found
+
+    def _missing(self, what: str, given: str) -> HandleNotFoundError | SessionLostError:
+        epoch, separator, _ = given.partition("-")
+        if separator and len(epoch) == len(self.epoch) and epoch != self.epoch:
+            return SessionLostError(
+                f"the {what} is of before the server's restart; open a new context"
+            )
+        return unknown(what, f"{what}_id")
+
+    # --- ending -----------------------------------------------------------------------------------
+
+    def destroy_context(self, context: Context) -> None:
+        """Destroys a context with all that it holds."""
+        with self._lock:
+            self._contexts.pop(context.id, None)
+            for stream_id in context.sessions:
+                self._sessions.pop(stream_id, None)
+                self._owned.discard(stream_id)
+        context.destroy()
+
+    def destroy_stream(self, session: Session) -> None:
+        """Destroys a stream, and its context where it was opened for the stream alone.
+
+        Raises:
+            NotReadyError: it is the default stream of a context.
+        """
+        if session.id in self._owned:
+            self.destroy_context(session.context)
+            return
+        session.context.remove_session(session.id)
+        with self._lock:
+            self._sessions.pop(session.id, None)
+
+    def reap(self) -> int:
+        """Destroys contexts whose leases have ended; returns how many."""
+        expired = [context for context in list(self._contexts.values()) if context.expired]
+        for context in expired:
+            self.destroy_context(context)
+        return len(expired)
+
+    def close(self) -> None:
+        """Destroys every context."""
+        for context in list(self._contexts.values()):
+            self.destroy_context(context)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    @property
+    def usage(self) -> Usage:
+        """What all contexts hold together."""
+        total = Usage()
+        for context in list(self._contexts.values()):
+            total.add(context.usage)
+        return total
+
+    def contexts_on(self, device: Device) -> int:
+        """Number of contexts on a device."""
+        return sum(context.device is device for context in list(self._contexts.values()))
