@@ -58,7 +58,8 @@ def _protoc(root: Path, schema: Iterable[Path], outputs: Iterable[str]) -> None:
 
 def generated_files(root: Path) -> set[Path]:
     """Returns the generated files under ``root``, relative to it."""
-    return {path.relative_to(root) for path in root.glob(f"aclnn/**/{GENERATED}")}
+    found = root.glob(f"aclnn/**/{GENERATED}")
+    return {path.relative_to(root) for path in found if path.parent.name != "__pycache__"}
 
 
 def stale_files(root: Path, fresh: Path) -> list[Path]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import operator as operators
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from aclnn import dtypes, formats
 from aclnn.dtypes import DType
 from aclnn.errors import InvalidParameterError, NullPointerError
 from aclnn.signatures import Kind, Parameter, Signature
-from aclnn.tensors import Scalar, TensorSpec, contiguous_strides
+from aclnn.tensors import MAX_DIMENSIONS, Scalar, TensorSpec, contiguous_strides
 from aclnn.v1 import tensor_pb2 as pb
 
 
@@ -87,7 +88,7 @@ def encode_tensor(tensor: TensorArgument) -> pb.Tensor:
     if spec.strides != contiguous_strides(spec.shape):
         message.strides.extend(spec.strides)
     if spec.storage_shape != spec.shape:
-        message.storage_shape.extend(spec.storage_shape)
+        message.storage_shape.extend(spec.storage_shape or (1,))  # empty would mean the shape
     if tensor.buffer_id is not None:
         message.buffer_id = tensor.buffer_id
     elif tensor.data is not None:
@@ -211,14 +212,14 @@ def decode(parameter: Parameter, argument: pb.Argument, operator: str = "") -> A
 
 def decode_tensor(message: pb.Tensor, parameter: str = "", operator: str = "") -> TensorArgument:
     """Decodes and checks a tensor; errors as :func:`decode_all`."""
-    shape = tuple(message.shape)
-    spec = TensorSpec(
+    _check_lengths(message, parameter, operator)
+    spec = _spec(
         _data_type(message.data_type, parameter, operator),
-        shape,
-        tuple(message.strides) or contiguous_strides(shape),
-        message.offset,
-        tuple(message.storage_shape) or shape,
         _format(message.format, parameter, operator),
+        tuple(message.shape),
+        tuple(message.strides),
+        message.offset,
+        tuple(message.storage_shape),
     )
     if not spec.dtype.bits:
         _refuse(
@@ -239,6 +240,38 @@ def decode_tensor(message: pb.Tensor, parameter: str = "", operator: str = "") -
             operator,
         )
     return TensorArgument(spec, data)
+
+
+def _check_lengths(message: pb.Tensor, parameter: str, operator: str) -> None:
+    # Before anything is computed of them or kept: a message has room for millions.
+    lengths = (("shape", message.shape), ("storage shape", message.storage_shape))
+    for label, dims in lengths:
+        if len(dims) > MAX_DIMENSIONS:
+            _refuse(
+                f"{parameter} has {len(dims)} dimensions in its {label}; at most {MAX_DIMENSIONS} can be",
+                parameter,
+                operator,
+            )
+    if len(message.strides) > MAX_DIMENSIONS:
+        _refuse(
+            f"{parameter} has {len(message.strides)} strides for {len(message.shape)} dimensions",
+            parameter,
+            operator,
+        )
+
+
+@lru_cache(maxsize=8192)
+def _spec(
+    dtype: DType,
+    format: formats.Format,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    storage_shape: tuple[int, ...],
+) -> TensorSpec:
+    # Calls repeat: an equal tensor gets the same spec, with all that was computed of it before.
+    strides = strides or contiguous_strides(shape)
+    return TensorSpec(dtype, shape, strides, offset, storage_shape or shape, format)
 
 
 def _data_type(number: int, parameter: str, operator: str) -> DType:

@@ -15,9 +15,9 @@ import numpy.typing as npt
 Kind = Literal["float", "signed", "unsigned", "bool", "complex", "other"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """One element type. Compare with ``is`` or ``==``; obtain one with :func:`dtype`."""
+    """One element type; there is one object of each. Obtain it with :func:`dtype`."""
 
     name: str
     """ACL's name without the prefix ``ACL_``, for example ``"FLOAT"`` or ``"BF16"``."""

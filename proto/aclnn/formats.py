@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Format:
     """Physical arrangement of a storage."""
 
@@ -26,6 +26,9 @@ class Format:
 
     def __repr__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return format_of, (self.name,)
 
 
 ND = Format("ND", 1, 2)

@@ -162,10 +162,11 @@ def _prototype(name: str, arguments: Sequence[str]) -> str:
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
-_ATTRIBUTE = re.compile(r"__(?:attribute__|declspec)\s*\((?:[^()]|\([^()]*\))*\)")
+_TEXT = re.compile(r'"[^"\n]*"')
+_ATTRIBUTE = re.compile(r"__(?:attribute__|declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 _FUNCTION = re.compile(r"\baclnnStatus\s+(aclnn\w+)\s*\(([^(){};]*)\)\s*\w*\s*(?=;|$)")
-# Anything before the return type must be words: macros, `extern`, the name of a linkage.
-_ONE_FUNCTION = re.compile(rf'(?:[\w"]+\s+)*{_FUNCTION.pattern};?')
+# Before the return type only words can stand: macros, `extern`.
+_ONE_FUNCTION = re.compile(rf"(?:\w+\s+)*{_FUNCTION.pattern};?")
 _SUFFIX = "GetWorkspaceSize"
 
 
@@ -187,7 +188,7 @@ def parse(
         UnknownTypeError: a parameter has a type that no known operator has.
         TrailingParametersError: the last two parameters are not workspaceSize and executor.
     """
-    match = _ONE_FUNCTION.fullmatch(_without_comments(text).strip())
+    match = _ONE_FUNCTION.fullmatch(_bare(text).strip())
     if match is None or not match[1].endswith(_SUFFIX):
         raise PrototypeError(
             f"no prototype `aclnnStatus aclnnXxx{_SUFFIX}(…);`: {' '.join(text.split())[:200]!r}"
@@ -216,7 +217,7 @@ def header_prototypes(text: str) -> list[str]:
 
     Parsing them one by one loses only the operator whose prototype is refused.
     """
-    functions = {match[1]: match[0] for match in _FUNCTION.finditer(_without_comments(text))}
+    functions = {match[1]: match[0] for match in _FUNCTION.finditer(_bare(text))}
     return [
         f"{prototype};"
         for name, prototype in functions.items()
@@ -224,8 +225,9 @@ def header_prototypes(text: str) -> list[str]:
     ]
 
 
-def _without_comments(text: str) -> str:
-    for pattern in (_COMMENT, _DIRECTIVE, _ATTRIBUTE):
+def _bare(text: str) -> str:
+    """The text without comments, directives, attributes and literals."""
+    for pattern in (_COMMENT, _DIRECTIVE, _TEXT, _ATTRIBUTE):
         text = pattern.sub(" ", text)
     return text
 

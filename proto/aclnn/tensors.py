@@ -25,6 +25,9 @@ MAX_DIMENSIONS = 64
 MAX_BYTES = 2**63 - 1
 """Bytes that a storage can have at all."""
 
+WHOLE_BYTES = 2**16
+"""An array of at most this many bytes goes as a whole with any view of it."""
+
 Array = npt.NDArray[Any]
 
 
@@ -101,6 +104,13 @@ class TensorSpec:
             span += stride * (size - 1)
         return False
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.dtype.number, self.shape, self.strides, self.offset, self.storage_shape))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def check(self, *, operator: str = "", parameter: str = "") -> None:
         """Checks what must hold for any tensor before its sizes are used.
 
@@ -108,12 +118,12 @@ class TensorSpec:
             InvalidParameterError: 161002, a dimension below 0, more than 64 dimensions, strides of
                 another length than the shape, or a size above 2**63 - 1 bytes.
         """
-        problem = self._problem()
-        if problem:
+        if self._problem:
             raise InvalidParameterError(
-                f"{parameter} {problem}", operator=operator, parameter=parameter
+                f"{parameter} {self._problem}", operator=operator, parameter=parameter
             )
 
+    @cached_property
     def _problem(self) -> str:
         for label, dims in (("shape", self.shape), ("storage shape", self.storage_shape)):
             if len(dims) > MAX_DIMENSIONS:
@@ -134,7 +144,7 @@ class TensorSpec:
             ViewOutsideStorageError: 561103, it does not.
         """
         low, high = self.reach
-        if low < 0 or high > self.storage_elements:
+        if self.elements and (low < 0 or high > self.storage_elements):
             raise ViewOutsideStorageError(
                 f"{parameter} with shape {list(self.shape)}, strides {list(self.strides)} and "
                 f"offset {self.offset} reaches elements {low} to {max(low, high - 1)} of a storage "
@@ -232,8 +242,9 @@ def describe(array: Array) -> tuple[TensorSpec, Array]:
     Strides are kept where they are whole elements.
 
     Returns:
-        The spec, and the storage as a one-dimensional uint8 array: the span of memory from the
-        first to the last element that the view touches, and no more of the array it is a view of.
+        The spec, and the storage as a one-dimensional uint8 array. The storage is the whole array that
+        the view was taken of, so that the offset is kept too; but of a much larger array it is only the
+        span of memory from the first to the last element that the view touches.
 
     Raises:
         TypeError: ACL has no such dtype.
@@ -247,13 +258,24 @@ def describe(array: Array) -> tuple[TensorSpec, Array]:
         return TensorSpec.contiguous(array.shape, dtype), np.empty(0, np.uint8)
     if any(step % size for step in array.strides):
         array = np.ascontiguousarray(array)
-    low, high = np.lib.array_utils.byte_bounds(array)
+    low, high = _memory(array)
     first = array.__array_interface__["data"][0]
     strides = tuple(step // size for step in array.strides)
     elements = (high - low) // size
     storage_shape = array.shape if elements == array.size else (elements,)
     spec = TensorSpec(dtype, array.shape, strides, (first - low) // size, storage_shape)
     return spec, _bytes_at(array, low, high)
+
+
+def _memory(array: Array) -> tuple[int, int]:
+    """First and one past the last address of the storage."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    base = array.base
+    if isinstance(base, np.ndarray) and base.dtype == array.dtype and base.flags.forc:
+        start, end = np.lib.array_utils.byte_bounds(base)
+        if start <= low and high <= end and end - start <= max(WHOLE_BYTES, 2 * (high - low)):
+            return start, end
+    return low, high
 
 
 def _bytes_at(array: Array, low: int, high: int) -> Array:

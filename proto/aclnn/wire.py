@@ -1,0 +1,290 @@
+"""Messages that carry bulk data, encoded and decoded by hand: a tensor is copied once per side.
+
+protobuf's classes copy a ``bytes`` field when it is set, when it is serialised, when it is parsed and when
+it is read. The functions here write the same bytes with one copy, and read them with none: what comes out
+is a view of the message. A message of another form than protobuf's own encoder writes (unknown, repeated
+or reordered fields) is still ordinary protobuf, and is read by protobuf's classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from aclnn.v1 import device_service_pb2 as pb
+
+BULK_BYTES = 16 * 1024
+"""Messages of fewer bytes are read by protobuf's classes: looking at each field costs more."""
+
+Part = bytes | bytearray | memoryview
+
+_M = TypeVar("_M", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class BulkWrite:
+    """A WriteBufferRequest whose bytes are a view: ``header.data`` is empty."""
+
+    header: pb.WriteBufferRequest
+    data: Part
+
+
+@dataclass(frozen=True, slots=True)
+class BulkRead:
+    """A ReadBufferResponse whose bytes are a view."""
+
+    data: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A SubmitRequest."""
+
+    context_id: str
+    sequence: int
+    commands: list[pb.Command | BulkWrite]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A SubmitResponse."""
+
+    sequence: int
+    results: list[pb.Result | BulkRead]
+
+
+def _tag(message: type[Message], field: str) -> bytes:
+    """Tag of a length-delimited field, or of a varint field where it is one."""
+    descriptor = message.DESCRIPTOR.fields_by_name[field]
+    varint = descriptor.cpp_type in (descriptor.CPPTYPE_UINT64, descriptor.CPPTYPE_INT64)
+    return _varint(descriptor.number << 3 | (0 if varint else 2))
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+_CONTEXT_ID = _tag(pb.SubmitRequest, "context_id")
+_REQUEST_SEQUENCE = _tag(pb.SubmitRequest, "sequence")
+_COMMANDS = _tag(pb.SubmitRequest, "commands")
+_WRITE_BUFFER = _tag(pb.Command, "write_buffer")
+_WRITE_DATA = _tag(pb.WriteBufferRequest, "data")
+_RESPONSE_SEQUENCE = _tag(pb.SubmitResponse, "sequence")
+_RESULTS = _tag(pb.SubmitResponse, "results")
+_READ_BUFFER = _tag(pb.Result, "read_buffer")
+_READ_DATA = _tag(pb.ReadBufferResponse, "data")
+
+
+# --- encoding -----------------------------------------------------------------------------------
+
+
+def encode_write(header: pb.WriteBufferRequest, data: Part) -> bytes:
+    """Encodes a chunk of WriteBuffer; `header` has no data."""
+    return b"".join(_write(header, data))
+
+
+def encode_read(data: Part) -> bytes:
+    """Encodes a chunk of ReadBuffer."""
+    return b"".join(_field(_READ_DATA, (data,)))
+
+
+def encode_request(batch: Batch) -> bytes:
+    """Encodes a SubmitRequest."""
+    parts: list[Part] = []
+    if batch.context_id:
+        parts += _field(_CONTEXT_ID, (batch.context_id.encode(),))
+    if batch.sequence:
+        parts += (_REQUEST_SEQUENCE, _varint(batch.sequence))
+    for command in batch.commands:
+        if isinstance(command, BulkWrite):
+            body = [*_field(_WRITE_BUFFER, _write(command.header, command.data), empty=True)]
+        else:
+            body = [command.SerializeToString()]
+        parts += _field(_COMMANDS, body, empty=True)
+    return b"".join(parts)
+
+
+def encode_response(answer: Answer) -> bytes:
+    """Encodes a SubmitResponse."""
+    parts: list[Part] = []
+    if answer.sequence:
+        parts += (_RESPONSE_SEQUENCE, _varint(answer.sequence))
+    for result in answer.results:
+        if isinstance(result, BulkRead):
+            inner = [*_field(_READ_DATA, (result.data,))]
+            body = [*_field(_READ_BUFFER, inner, empty=True)]
+        else:
+            body = [result.SerializeToString()]
+        parts += _field(_RESULTS, body, empty=True)
+    return b"".join(parts)
+
+
+def _write(header: pb.WriteBufferRequest, data: Part) -> list[Part]:
+    return [header.SerializeToString(), *_field(_WRITE_DATA, (data,))]
+
+
+def _field(tag: bytes, body: Iterable[Part], *, empty: bool = False) -> Iterator[Part]:
+    """A length-delimited field; without content it is left out, unless `empty`."""
+    parts = [part for part in body if len(part)]
+    size = sum(map(len, parts))
+    if size or empty:
+        yield tag
+        yield _varint(size)
+        yield from parts
+
+
+# --- decoding -----------------------------------------------------------------------------------
+
+
+class _OtherForm(Exception):  # noqa: N818 - no error: the message is read by protobuf's classes
+    """The message is not of the form that protobuf's own encoder writes."""
+
+
+def decode_write(encoded: bytes) -> BulkWrite:
+    """Decodes a chunk of WriteBuffer.
+
+    Raises:
+        google.protobuf.message.DecodeError: it is none.
+    """
+    if len(encoded) >= BULK_BYTES:
+        try:
+            return _read_write(memoryview(encoded))
+        except _OtherForm:
+            pass
+    message = pb.WriteBufferRequest.FromString(encoded)
+    data = message.data
+    message.ClearField("data")
+    return BulkWrite(message, data)
+
+
+def decode_read(encoded: bytes) -> BulkRead:
+    """Decodes a chunk of ReadBuffer; errors as :func:`decode_write`."""
+    if len(encoded) >= BULK_BYTES:
+        try:
+            return BulkRead(_only(memoryview(encoded), _READ_DATA))
+        except _OtherForm:
+            pass
+    return BulkRead(pb.ReadBufferResponse.FromString(encoded).data)
+
+
+def decode_request(encoded: bytes) -> Batch:
+    """Decodes a SubmitRequest; errors as :func:`decode_write`."""
+    if len(encoded) >= BULK_BYTES:
+        try:
+            return _read_request(memoryview(encoded))
+        except _OtherForm:
+            pass
+    message = pb.SubmitRequest.FromString(encoded)
+    return Batch(message.context_id, message.sequence, list(message.commands))
+
+
+def decode_response(encoded: bytes) -> Answer:
+    """Decodes a SubmitResponse; errors as :func:`decode_write`."""
+    if len(encoded) >= BULK_BYTES:
+        try:
+            return _read_response(memoryview(encoded))
+        except _OtherForm:
+            pass
+    message = pb.SubmitResponse.FromString(encoded)
+    return Answer(message.sequence, list(message.results))
+
+
+def _read_request(view: memoryview) -> Batch:
+    head, items = _split(view, _COMMANDS)
+    message = _parse(pb.SubmitRequest, head)
+    return Batch(message.context_id, message.sequence, [_read_command(item) for item in items])
+
+
+def _read_command(view: memoryview) -> pb.Command | BulkWrite:
+    if len(view) >= BULK_BYTES:
+        try:
+            return _read_write(_only(view, _WRITE_BUFFER))
+        except _OtherForm:
+            pass
+    return _parse(pb.Command, view)
+
+
+def _read_response(view: memoryview) -> Answer:
+    head, items = _split(view, _RESULTS)
+    message = _parse(pb.SubmitResponse, head)
+    return Answer(message.sequence, [_read_result(item) for item in items])
+
+
+def _read_result(view: memoryview) -> pb.Result | BulkRead:
+    if len(view) >= BULK_BYTES:
+        try:
+            return BulkRead(_only(_only(view, _READ_BUFFER), _READ_DATA))
+        except _OtherForm:
+            pass
+    return _parse(pb.Result, view)
+
+
+def _read_write(view: memoryview) -> BulkWrite:
+    """Reads a WriteBufferRequest whose last field is its data."""
+    position = 0
+    while position < len(view):
+        start = position
+        tag, position = _read_varint(view, position)
+        size, position = _read_varint(view, position)
+        if tag == _WRITE_DATA[0]:
+            if position + size != len(view):
+                raise _OtherForm
+            return BulkWrite(_parse(pb.WriteBufferRequest, view[:start]), view[position:])
+        if tag & 7 == 2:
+            position += size
+        elif tag & 7:
+            raise _OtherForm
+    raise _OtherForm
+
+
+def _only(view: memoryview, tag: bytes) -> memoryview:
+    """Content of a message that consists of one length-delimited field."""
+    if view[: len(tag)] != tag:
+        raise _OtherForm
+    size, position = _read_varint(view, len(tag))
+    if position + size != len(view):
+        raise _OtherForm
+    return view[position:]
+
+
+def _split(view: memoryview, tag: bytes) -> tuple[memoryview, list[memoryview]]:
+    """Splits a message into what comes before its repeated field `tag`, and that field's items."""
+    position, head, items = 0, -1, []
+    while position < len(view):
+        start = position
+        found, position = _read_varint(view, position)
+        size, position = _read_varint(view, position)
+        if found == tag[0]:
+            head = start if head < 0 else head
+            items.append(view[position : position + size])
+        elif head >= 0 or found & 7 not in (0, 2):
+            raise _OtherForm
+        if found & 7 == 2:
+            position += size
+    if position != len(view):
+        raise _OtherForm
+    return view[: len(view) if head < 0 else head], items
+
+
+def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while position < len(view) and shift < 64:
+        byte = view[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, position
+        shift += 7
+    raise _OtherForm
+
+
+def _parse(message: type[_M], view: memoryview) -> _M:
+    return message.FromString(bytes(view))
