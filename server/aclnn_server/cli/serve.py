@@ -1,0 +1,129 @@
+"""``aclnn-serve serve``: listens until a signal asks to stop."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import queue
+import signal
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Self
+
+from aclnn_server.cli import logs
+from aclnn_server.cli.exits import CommandError, Exit, describe_exits
+from aclnn_server.cli.parsing import PROGRAM, Commands, Parser, add_command, append_help
+from aclnn_server.config import ENVIRONMENT_PREFIX, ConfigError, ServerConfig, add_arguments, load
+
+if TYPE_CHECKING:
+    from aclnn_server.server import Server
+
+_LOG = logging.getLogger(__name__)
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands,
+        "serve",
+        run,
+        summary="serve devices",
+        details=f"""
+            Serves devices until SIGTERM or SIGINT (Ctrl-C), then gives running work --grace-seconds; a second
+            signal stops at once. The first line on standard output says what listens where; the log goes to
+            standard error, one JSON object a line.
+
+            Every flag is an environment variable too: --lease-seconds is {ENVIRONMENT_PREFIX}LEASE_SECONDS.
+            A flag beats the variable.
+            """,
+        examples=f"""
+            {PROGRAM} serve
+            {PROGRAM} serve --listen 127.0.0.1:0 --soc ascend910b
+            {PROGRAM} serve --listen unix:/run/aclnn.sock --log-level debug
+            {ENVIRONMENT_PREFIX}LISTEN=127.0.0.1:50052 {PROGRAM} serve
+            """,
+    )
+    add_arguments(parser)
+    exits = (Exit.DONE, Exit.USAGE, Exit.CANNOT_LISTEN, Exit.NO_BACKEND, Exit.CUT_SHORT)
+    append_help(parser, describe_exits(*exits))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serves until a signal comes."""
+    with StopSignals() as signals:
+        try:
+            config = load(vars(options))
+        except ConfigError as error:
+            raise CommandError(str(error)) from None
+        logs.start(config.log_level)
+        server = _start(config)
+        try:
+            print(server.banner(), flush=True)
+            received = signals.wait()
+            _LOG.info("%s: stopping within %g seconds", received.name, config.grace_seconds)
+        except BaseException:
+            server.stop(0)
+            raise
+        server.stop()
+        _LOG.info("stopped")
+    return Exit.DONE
+
+
+def _start(config: ServerConfig) -> Server:
+    """A server that listens.
+
+    Raises:
+        CommandError: a setting cannot be, the backend cannot be opened, or the address is not free.
+    """
+    from aclnn.errors import AclnnError
+    from aclnn_server.backends import BackendError, UnknownBackendError
+    from aclnn_server.server import ListenError, Server
+
+    try:
+        server = Server(config)
+    except (UnknownBackendError, ValueError) as error:  # a ConfigError is a ValueError
+        raise CommandError(str(error)) from None
+    except (BackendError, AclnnError) as error:
+        raise CommandError(" ".join(str(error).split()), Exit.NO_BACKEND) from None
+    try:
+        return server.start()
+    except ListenError as error:
+        raise CommandError(str(error), Exit.CANNOT_LISTEN) from None
+
+
+class StopSignals:
+    """Waits for SIGTERM or SIGINT; a second one ends the process at once."""
+
+    def __init__(self) -> None:
+        # A queue that may be put to from inside a signal's own code, whatever the thread was doing.
+        self._received: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
+        self._asked = False
+        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+
+    def __enter__(self) -> Self:
+        for number in _SIGNALS:
+            signal.signal(number, self._receive)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def wait(self) -> signal.Signals:
+        """Waits for the first signal, which may have come already."""
+        return self._received.get()
+
+    def _receive(self, number: int, _: FrameType | None) -> None:
+        if self._asked:
+            os.write(2, f"{PROGRAM}: second signal: stopped at once\n".encode())
+            os._exit(Exit.CUT_SHORT)
+        self._asked = True
+        self._received.put(signal.Signals(number))
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
