@@ -74,7 +74,7 @@ class Pythonic:
         """
         return tuple(
             TensorSpec.contiguous(
-                _SHAPES[rule.shape](self, inputs, attributes), self._promoted(inputs)
+                _SHAPES[rule.shape](self, inputs, attributes), _DTYPES[rule.dtype](self, inputs)
             )
             for rule in self.outputs.values()
         )
@@ -114,3 +114,6 @@ def _list(items: object) -> str:
 _SHAPES: Mapping[
     str, Callable[[Pythonic, Sequence[TensorSpec], Mapping[str, object]], tuple[int, ...]]
 ] = {"broadcast": Pythonic._broadcast, "reduced": Pythonic._reduced}
+_DTYPES: Mapping[str, Callable[[Pythonic, Sequence[TensorSpec]], DType]] = {
+    "promoted": Pythonic._promoted
+}

@@ -8,7 +8,7 @@ or reordered fields) is still ordinary protobuf, and is read by protobuf's class
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -75,6 +75,7 @@ def _varint(value: int) -> bytes:
 _CONTEXT_ID = _tag(pb.SubmitRequest, "context_id")
 _REQUEST_SEQUENCE = _tag(pb.SubmitRequest, "sequence")
 _COMMANDS = _tag(pb.SubmitRequest, "commands")
+_COMMAND_TAGS = {field.name: _tag(pb.Command, field.name) for field in pb.Command.DESCRIPTOR.fields}
 _WRITE_BUFFER = _tag(pb.Command, "write_buffer")
 _WRITE_DATA = _tag(pb.WriteBufferRequest, "data")
 _RESPONSE_SEQUENCE = _tag(pb.SubmitResponse, "sequence")
@@ -110,6 +111,29 @@ def encode_request(batch: Batch) -> bytes:
             body = [command.SerializeToString()]
         parts += _field(_COMMANDS, body, empty=True)
     return b"".join(parts)
+
+
+def encode_command(name: str, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Encodes a command as it stands in a SubmitRequest, for :func:`join_request`.
+
+    Args:
+        name: of the command in ``Command``.
+        parts: the command's message, encoded, in parts.
+    """
+    size = sum(map(len, parts))
+    head = _COMMAND_TAGS[name] + _varint(size)
+    return _COMMANDS + _varint(len(head) + size) + head, *parts
+
+
+def join_request(context_id: str, sequence: int, commands: Iterable[Part]) -> bytes:
+    """Encodes a SubmitRequest whose commands are encoded; as :func:`encode_request` otherwise."""
+    head = pb.SubmitRequest(context_id=context_id, sequence=sequence).SerializeToString()
+    return b"".join((head, *commands))
+
+
+def field_head(message: type[Message], field: str, size: int) -> bytes:
+    """What stands before the `size` bytes of a length-delimited field."""
+    return _tag(message, field) + _varint(size)
 
 
 def encode_response(answer: Answer) -> bytes:

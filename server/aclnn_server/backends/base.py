@@ -2,6 +2,9 @@
 
 The sessions above call a :class:`Device` from many threads, but run the work of one stream in order and
 on one thread at a time. ``Memory`` is the backend's own: an array of bytes for NumPy, an address for CANN.
+
+A device may compute later than it is told to: what it is given with a stream is then only queued there,
+and the device itself keeps memory that was released until the work that uses it is done.
 """
 
 from __future__ import annotations
@@ -55,6 +58,8 @@ class OperatorInfo:
     """Element types allowed, by tensor parameter; ``None`` where not known."""
     refused_because: str = ""
     """Why it cannot be served; empty where it can."""
+    others: tuple[str, ...] = ()
+    """Names of other backends that can run it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,27 @@ class Plan:
     workspace_bytes: int
     prepared: Any = None
     """What the backend wants to keep for the run."""
+
+
+class Moment(ABC):
+    """A point in a device's stream, reached when the work queued before it is done."""
+
+    @property
+    @abstractmethod
+    def passed(self) -> bool:
+        """Whether it has been reached."""
+
+    @abstractmethod
+    def wait(self, timeout: float | None) -> bool:
+        """Waits until it is reached; returns whether it was within `timeout` seconds."""
+
+    @abstractmethod
+    def hold(self, stream: DeviceStream) -> None:
+        """Lets work that is queued in `stream` from now on start after it."""
+
+    @abstractmethod
+    def nanoseconds_since(self, earlier: Any) -> int:  # noqa: ANN401 - a Moment of the same device
+        """Time between two moments that were reached; negative where `earlier` was reached later."""
 
 
 class Device(ABC):
@@ -99,32 +125,52 @@ class Device(ABC):
         """The region of `size` bytes at `offset`; bounds were checked."""
 
     @abstractmethod
-    def write(self, memory: Memory, data: memoryview) -> None:
-        """Copies host bytes to the start of `memory`."""
+    def write(self, memory: Memory, data: memoryview, stream: DeviceStream = None) -> None:
+        """Copies host bytes to the start of `memory`; `data` may change once it returns.
+
+        Like :meth:`copy` and :meth:`fill` it acts in the order of `stream`, or, without one, at once and
+        after all work that uses the memory.
+        """
 
     @abstractmethod
     def read(self, memory: Memory) -> memoryview:
-        """The region's bytes, valid until it is written or released; without a copy where possible."""
+        """The region's bytes, after all work that uses it; valid until it is written or released.
+
+        Without a copy where possible.
+        """
 
     @abstractmethod
-    def copy(self, destination: Memory, source: Memory) -> None:
+    def copy(self, destination: Memory, source: Memory, stream: DeviceStream = None) -> None:
         """Copies between regions of equal size, which may overlap."""
 
     @abstractmethod
-    def fill(self, memory: Memory, value: int) -> None:
+    def fill(self, memory: Memory, value: int, stream: DeviceStream = None) -> None:
         """Sets every byte to `value`, 0 to 255."""
 
     @abstractmethod
-    def plan(self, operator: str, arguments: Sequence[Value]) -> Plan:
+    def plan(
+        self,
+        operator: str,
+        arguments: Sequence[Value],
+        storages: Sequence[Storage] = (),
+        *,
+        repeatable: bool = False,
+    ) -> Plan:
         """Phase one: validates in the vendor's order and with the vendor's codes, and sizes the workspace.
 
         `arguments` are as many as the signature has and of the right kinds; shapes have dimensions of at
         least 0 and sizes that do not overflow. That views stay inside their storage is checked by the
         caller afterwards, which is where the vendor's order has it.
 
+        `storages`, parallel to `arguments` or empty, is the memory that is known already; :meth:`run` may
+        be given other memory. `repeatable` announces that the plan is run more than once.
+
         Raises:
             AclnnError: 161001, 161002, 561103 or another of the vendor's codes.
         """
+
+    def discard(self, plan: Plan) -> None:
+        """Ends a plan, run or not; once."""
 
     @abstractmethod
     def run(
@@ -138,7 +184,7 @@ class Device(ABC):
         its storage and holds all of it. `stream` is what :meth:`create_stream` made.
 
         Raises:
-            AclnnError: the computation failed.
+            AclnnError: the computation failed; where it is only queued, :meth:`synchronize` raises that.
         """
 
     def create_stream(self) -> DeviceStream:
@@ -148,12 +194,26 @@ class Device(ABC):
     def destroy_stream(self, stream: DeviceStream) -> None:
         """Ends a stream; nothing runs in it."""
 
-    def synchronize(self, stream: DeviceStream) -> None:
-        """Waits until what :meth:`run` started in `stream` is done.
+    def synchronize(self, stream: DeviceStream, timeout: float | None = None) -> None:
+        """Waits until what was queued in `stream` is done.
 
         Raises:
-            AclnnError: something in it failed.
+            WaitTimeoutError: 507046, `timeout` seconds passed.
+            AclnnError: something in it failed since the last time.
         """
+
+    def is_idle(self, stream: DeviceStream) -> bool:
+        """Whether what was queued in `stream` is done."""
+        return True
+
+    def record(self, stream: DeviceStream) -> Moment | None:
+        """Marks the point after all work queued in `stream`; ``None``: it has been reached.
+
+        Raises:
+            AclnnError: something in the stream failed.
+        """
+        self.synchronize(stream)
+        return None
 
     def close(self) -> None:
         """Ends the device; nothing runs on it."""

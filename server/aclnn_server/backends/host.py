@@ -1,0 +1,105 @@
+"""Memory of the host's processor as a device's memory: arrays of bytes."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aclnn.errors import OutOfMemoryError
+from aclnn_server.backends.base import Device, DeviceStream
+from aclnn_server.operators.threads import ALIGNMENT, aligned
+
+Array = npt.NDArray[Any]
+
+_ASK_FIRST = 1 << 26
+"""Bytes from which an allocation is compared with the free memory first: the system grants more than
+it has, and ends processes when they use it."""
+
+
+class HostDevice(Device):
+    """The host's processor; ``Memory`` is a one-dimensional uint8 array.
+
+    Everything is done when a method returns, so streams are nothing here.
+    """
+
+    def __init__(self, index: int = 0) -> None:
+        self.index = index
+        self.name = processor_name()
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free and total bytes of the host; zeros where not known."""
+        sizes = dict(_memory_sizes())
+        return sizes.get("MemAvailable", 0), sizes.get("MemTotal", 0)
+
+    def allocate(self, size: int) -> Array:
+        """Allocates zeroed bytes, aligned to a cache line; large ones take no memory until written."""
+        if size >= _ASK_FIRST and 0 < self.memory_info()[0] < size:
+            raise self._out_of_memory(size)
+        try:
+            return aligned(np.zeros(size + ALIGNMENT, np.uint8), size)
+        except MemoryError:
+            raise self._out_of_memory(size) from None
+
+    def _out_of_memory(self, size: int) -> OutOfMemoryError:
+        free, total = self.memory_info()
+        return OutOfMemoryError(
+            f"{size} bytes were asked for; {free} of the device's {total} bytes are free"
+        )
+
+    def release(self, memory: Array) -> None:
+        """Nothing: the bytes go with the last reference to them."""
+
+    def wrap(self, data: memoryview) -> Array:
+        """Reads (and writes, where `data` may be written) host memory in place."""
+        return np.frombuffer(data, np.uint8) if data.nbytes else np.empty(0, np.uint8)
+
+    def slice(self, memory: Array, offset: int, size: int) -> Array:
+        """A view of the region."""
+        return memory[offset : offset + size]
+
+    def write(self, memory: Array, data: memoryview, stream: DeviceStream = None) -> None:
+        """Copies host bytes to the start of the region."""
+        memory[: data.nbytes] = self.wrap(data)
+
+    def read(self, memory: Array) -> memoryview:
+        """The region's own bytes."""
+        return memory.data
+
+    def copy(self, destination: Array, source: Array, stream: DeviceStream = None) -> None:
+        """Copies as memmove does."""
+        np.copyto(destination, source)
+
+    def fill(self, memory: Array, value: int, stream: DeviceStream = None) -> None:
+        """Sets every byte."""
+        memory.fill(value)
+
+
+def processor_name() -> str:
+    """Name of the host's processor."""
+    for key, value in _fields(Path("/proc/cpuinfo")):
+        if key == "model name":
+            return value
+    return platform.processor() or platform.machine()
+
+
+def _memory_sizes() -> Iterator[tuple[str, int]]:
+    for key, value in _fields(Path("/proc/meminfo")):
+        kibibytes = value.removesuffix(" kB")
+        if kibibytes.isdecimal():
+            yield key, int(kibibytes) * 1024
+
+
+def _fields(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines ``key: value`` of one of the kernel's files."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        key, _, value = line.partition(":")
+        yield key.strip(), value.strip()

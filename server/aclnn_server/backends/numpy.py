@@ -1,0 +1,151 @@
+"""The backend that computes with NumPy on the host's processor, in place on its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from aclnn.errors import (
+    AclnnError,
+    InvalidParameterError,
+    OutOfMemoryError,
+    UnsupportedError,
+    ViewOutsideStorageError,
+)
+from aclnn.signatures import Parameter, Signature
+from aclnn.tensors import TensorSpec
+from aclnn_server.backends.base import (
+    Backend,
+    DeviceStream,
+    OperatorInfo,
+    Plan,
+    Storage,
+    Value,
+)
+from aclnn_server.backends.host import Array, HostDevice
+from aclnn_server.operators.catalogue import lookup, operators
+from aclnn_server.operators.definition import Operator
+from aclnn_server.operators.products import REFERENCE, Product, product
+from aclnn_server.operators.threads import Threads
+
+
+class NumpyBackend(Backend):
+    """One device, the host's processor, and every operator of the catalogue.
+
+    Args:
+        threads: threads that compute a large operator, the calling one included; ``None`` takes one per
+            processor that this process may use.
+        soc: product whose rules phase one enforces, see :mod:`aclnn_server.operators.products`.
+
+    Raises:
+        ValueError: there is no such product.
+    """
+
+    name = "numpy"
+
+    def __init__(self, threads: int | None = None, soc: str = REFERENCE.name) -> None:
+        rules = product(soc)
+        self._devices = (NumpyDevice(Threads(threads), rules),)
+        self._operators = MappingProxyType(
+            {name: operator_info(operator, rules) for name, operator in operators().items()}
+        )
+
+    @property
+    def operators(self) -> Mapping[str, OperatorInfo]:
+        """The whole catalogue; what the product lacks is marked."""
+        return self._operators
+
+    @property
+    def devices(self) -> Sequence[NumpyDevice]:
+        """The one device."""
+        return self._devices
+
+
+class NumpyDevice(HostDevice):
+    """The host's processor as a device of a product, computing with NumPy."""
+
+    def __init__(self, threads: Threads, rules: Product) -> None:
+        super().__init__()
+        self._threads = threads
+        self._product = rules
+
+    def plan(
+        self,
+        operator: str,
+        arguments: Sequence[Value],
+        storages: Sequence[Storage] = (),
+        *,
+        repeatable: bool = False,
+    ) -> Plan:
+        """Checks as the operator says, then that NumPy can read and write the tensors' storages."""
+        found = lookup(operator)
+        work = found.plan(arguments, self._product)
+        check_storages(found.signature, arguments)
+        return Plan(operator, tuple(arguments), work.workspace_bytes, work)
+
+    def run(
+        self,
+        plan: Plan,
+        storages: Sequence[Storage],
+        workspace: Array | None,
+        stream: DeviceStream,
+    ) -> None:
+        """Computes before it returns, in the calling thread and, for large tensors, in others."""
+        parameters = lookup(plan.operator).signature.parameters
+        memory = {row.name: storage for row, storage in zip(parameters, storages, strict=True)}
+        try:
+            plan.prepared.run(memory, workspace, self._threads)
+        except MemoryError:
+            raise OutOfMemoryError(
+                "the host has no room for the blocks in work", operator=plan.operator
+            ) from None
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._threads.close()
+
+
+def operator_info(operator: Operator, rules: Product) -> OperatorInfo:
+    """Describes an operator as a product has it."""
+    return OperatorInfo(
+        operator.signature,
+        operator.summary,
+        operator.description,
+        {name: rules.allowed(types) for name, types in operator.dtypes.items()},
+        operator.refused_because(rules),
+    )
+
+
+def check_storages(signature: Signature, arguments: Sequence[Value]) -> None:
+    """Checks what NumPy needs of tensors beyond the operator's own rules.
+
+    Raises:
+        ViewOutsideStorageError: 561103, a private format.
+        InvalidParameterError: 161002, an output two of whose elements are the same memory.
+        UnsupportedError: 207000, an element type that NumPy has no arrays of.
+    """
+    for parameter, argument in zip(signature.parameters, arguments, strict=True):
+        for spec in argument if isinstance(argument, tuple) else (argument,):
+            if isinstance(spec, TensorSpec):
+                _check_storage(signature.name, parameter, spec)
+
+
+def _check_storage(operator: str, parameter: Parameter, spec: TensorSpec) -> None:
+    for error, problem in _problems(parameter, spec):
+        raise error(f"{parameter.name} {problem}", operator=operator, parameter=parameter.name)
+
+
+def _problems(parameter: Parameter, spec: TensorSpec) -> Iterator[tuple[type[AclnnError], str]]:
+    if not spec.format.plain:
+        yield (
+            ViewOutsideStorageError,
+            f"has the private format {spec.format}, which this backend does not read",
+        )
+    if spec.dtype.numpy is None or spec.dtype.packed:
+        yield UnsupportedError, f"is {spec.dtype}, of which this backend has no arrays"
+    if parameter.output and spec.overlaps_itself:
+        yield (
+            InvalidParameterError,
+            f"with shape {list(spec.shape)} and strides {list(spec.strides)} has elements that are "
+            "the same memory, which an output must not",
+        )

@@ -1,0 +1,1 @@
+"""Operators: signatures, validation and NumPy kernels, each defined in one place."""

@@ -1,0 +1,257 @@
+"""The engine of elementwise computations and of their full reductions.
+
+A block at a time, the inputs are cast to the type that is computed in, the kernel is called, and its
+result is rounded to the common type of the inputs and then cast to the type of the output. Memory
+besides the operands is a few blocks per thread. The bits do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aclnn import dtypes
+from aclnn.dtypes import DType
+from aclnn.promotion import promote
+from aclnn_server.operators.casts import narrow, widen
+from aclnn_server.operators.definition import Call, Memory, Work
+from aclnn_server.operators.shapes import Shape
+from aclnn_server.operators.threads import Scratch, Threads, address, scratch_bytes
+from aclnn_server.operators.tiling import Index, Operand, Tiling, lay_out
+
+Array = npt.NDArray[Any]
+
+WORKSPACE_UNIT = 512
+"""Workspaces are multiples of so many bytes."""
+KERNEL_ARRAYS = 3
+"""Arrays of scratch memory that a kernel may take."""
+_PARTIAL = np.dtype(np.float64)
+
+
+Kernel = Callable[..., object]
+"""Computes one block: ``kernel(*inputs, out=out, scratch=scratch)``.
+
+It writes the result of the inputs, which broadcast together, to `out`; all are of the type that is
+computed in. It may take up to :data:`KERNEL_ARRAYS` arrays like `out` from `scratch`, a
+:class:`~aclnn_server.operators.threads.Scratch`. `out` may be the same memory as an input: no input
+may be read after `out` is first written, except by the operation that writes it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """The types of a computation, in the order in which values pass through them."""
+
+    computed: np.dtype[Any]
+    rounded: np.dtype[Any]
+
+    @classmethod
+    def of(cls, promoted: DType) -> Types:
+        """The types for inputs that meet in `promoted`: 16-bit floats are computed in FLOAT."""
+        assert promoted.numpy is not None
+        narrow_float = promoted in (dtypes.FLOAT16, dtypes.BF16)
+        return cls(np.dtype(np.float32) if narrow_float else promoted.numpy, promoted.numpy)
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The work of an empty computation."""
+
+    workspace_bytes: int = 0
+
+    def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
+        """Leaves everything as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """An output each of whose elements follows from one element of each input."""
+
+    kernel: Kernel
+    inputs: tuple[Operand, ...]
+    output: Operand
+    tiling: Tiling
+    types: Types
+    workspace_bytes: int = 0
+
+    def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
+        """Computes the output."""
+        output = self.output.array(memory[self.output.name])
+        blocks = _Blocks(self.kernel, self.inputs, self.tiling, self.types, memory, output)
+
+        def compute(scratch: Scratch, number: int) -> None:
+            index = self.tiling.index(number)
+            blocks.write(scratch, index, output[self.output.part(index)])
+
+        threads.run(compute, self.tiling.blocks, blocks.scratch_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The sum over all elements of what a kernel computes, times a factor, as the one element of the
+    output. The sums of the blocks lie in the workspace, and are added in their order."""
+
+    kernel: Kernel
+    inputs: tuple[Operand, ...]
+    output: Operand
+    tiling: Tiling
+    types: Types
+    divisor: int
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes for the sum of each block."""
+        size = self.tiling.blocks * _PARTIAL.itemsize
+        return -(-size // WORKSPACE_UNIT) * WORKSPACE_UNIT
+
+    def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
+        """Computes the output."""
+        assert workspace is not None
+        sums: Array = np.ndarray((self.tiling.blocks,), _PARTIAL, workspace.data)
+        blocks = _Blocks(self.kernel, self.inputs, self.tiling, self.types, memory)
+
+        def compute(scratch: Scratch, number: int) -> None:
+            index = self.tiling.index(number)
+            sums[number] = blocks.sum(scratch, index, self.tiling.shape_at(index))
+
+        threads.run(compute, self.tiling.blocks, blocks.scratch_bytes)
+        with np.errstate(all="ignore"):
+            _write_one(self.output, memory, self.types, sums.sum() / self.divisor)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One value as the one element of the output."""
+
+    output: Operand
+    types: Types
+    value: float
+    workspace_bytes: int = 0
+
+    def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
+        """Writes the output."""
+        _write_one(self.output, memory, self.types, self.value)
+
+
+def _write_one(output: Operand, memory: Memory, types: Types, value: float) -> None:
+    rounded = np.array(value).astype(types.rounded)
+    np.copyto(output.array(memory[output.name]), rounded, casting="unsafe")
+
+
+class _Blocks:
+    """One run's arrays, and the computation of one block of them."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        inputs: Sequence[Operand],
+        tiling: Tiling,
+        types: Types,
+        memory: Memory,
+        output: Array | None = None,
+    ) -> None:
+        self._kernel = kernel
+        self._operands = inputs
+        self._types = types
+        views = (operand.array(memory[operand.name]) for operand in inputs)
+        self._inputs = [_apart(view, output) for view in views]
+        # The result, the inputs cast and what the kernel takes; the rounding, after the kernel, takes
+        # two besides the result.
+        arrays = 1 + max(len(inputs) + KERNEL_ARRAYS, 2)
+        self.scratch_bytes = arrays * scratch_bytes(tiling.largest * types.computed.itemsize)
+
+    def write(self, scratch: Scratch, index: Index, output: Array) -> None:
+        """Computes a block into its place in the output."""
+        computed, rounded = self._types.computed, self._types.rounded
+        direct = output.dtype == computed == rounded
+        result = output if direct else scratch.take(output.shape, computed)
+        self._compute(scratch, index, result)
+        if not direct:
+            _round(scratch, result, rounded, output)
+
+    def sum(self, scratch: Scratch, index: Index, shape: Shape) -> np.floating[Any]:
+        """Computes a block of the given shape and gives the sum of its elements."""
+        result = scratch.take(shape, self._types.computed)
+        self._compute(scratch, index, result)
+        total: np.floating[Any] = np.add.reduce(result.reshape(-1))
+        return total
+
+    def _compute(self, scratch: Scratch, index: Index, result: Array) -> None:
+        mark = scratch.mark()
+        self._kernel(*self._load(scratch, index), out=result, scratch=scratch)
+        scratch.rewind(mark)
+
+    def _load(self, scratch: Scratch, index: Index) -> list[Array]:
+        """The inputs' blocks in the computed type, cast where they are of another."""
+        blocks = []
+        for operand, array in zip(self._operands, self._inputs, strict=True):
+            block = array[operand.part(index)]
+            if block.dtype != self._types.computed:
+                cast = scratch.take(block.shape, self._types.computed)
+                widen(block, cast)
+                block = cast
+            blocks.append(block)
+        return blocks
+
+
+def _round(scratch: Scratch, result: Array, rounded: np.dtype[Any], output: Array) -> None:
+    """Rounds a block to one type and casts it to the output's."""
+    room = scratch.like(result)
+    if rounded in (result.dtype, output.dtype):
+        narrow(result, output, room)
+    else:
+        step = scratch.take(result.shape, rounded)
+        narrow(result, step, room)
+        widen(step, output)
+
+
+def _apart(array: Array, output: Array | None) -> Array:
+    """An input that the writing of the output does not change: a copy, where they overlap other than
+    element by element."""
+    if output is None or not np.may_share_memory(array, output):
+        return array
+    same = (
+        address(array) == address(output)
+        and array.strides == output.strides
+        and array.shape == output.shape
+        and array.dtype == output.dtype
+    )
+    return array if same else array.copy()
+
+
+def elementwise(
+    call: Call, kernel: Kernel, inputs: Sequence[str], output: str, shape: Shape
+) -> Work:
+    """Plans an output of the given broadcast shape of the inputs, computed element by element."""
+    if 0 in shape:
+        return Nothing()
+    specs = [(name, call.tensor(name)) for name in (*inputs, output)]
+    tiling, operands = lay_out(shape, specs, along_last=True)
+    return Elementwise(kernel, operands[:-1], operands[-1], tiling, _types(call, inputs))
+
+
+def reduction(
+    call: Call, kernel: Kernel, inputs: Sequence[str], output: str, shape: Shape, *, mean: bool
+) -> Work:
+    """Plans the sum or mean over the broadcast shape of what a kernel computes; output has one element.
+
+    Of an empty shape, the sum is 0 and the mean NaN.
+    """
+    types = _types(call, inputs)
+    spec = call.tensor(output)
+    result = Operand(output, spec.dtype, (1,), (0,), spec.offset)
+    if 0 in shape:
+        return Constant(result, types, math.nan if mean else 0.0)
+    tiling, operands = lay_out(shape, [(name, call.tensor(name)) for name in inputs])
+    return Reduction(kernel, operands, result, tiling, types, math.prod(shape) if mean else 1)
+
+
+def _types(call: Call, inputs: Sequence[str]) -> Types:
+    promoted = promote(*(spec.dtype for spec in call.tensors(inputs)))
+    assert promoted is not None, "a check of the operator covers it"
+    return Types.of(promoted)

@@ -1,0 +1,101 @@
+"""The NumPy backend beyond the contract: memory in place, lazily taken, and what it refuses."""
+
+from __future__ import annotations
+
+import resource
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aclnn import dtypes
+from aclnn.errors import OutOfMemoryError
+from aclnn.tensors import TensorSpec
+from aclnn_server.backends import host
+from aclnn_server.backends.host import HostDevice
+from aclnn_server.backends.numpy import NumpyBackend, NumpyDevice
+
+GRADIENT = "aclnnSmoothL1LossBackward"
+
+
+@pytest.fixture
+def device() -> NumpyDevice:
+    return NumpyBackend(threads=2).devices[0]
+
+
+@pytest.mark.parametrize("size", [1, 100, 5000, 1 << 22])
+def test_memory_begins_at_a_cache_line(device: NumpyDevice, size: int) -> None:
+    kept = [device.allocate(size) for _ in range(8)]
+    assert all(memory.ctypes.data % 64 == 0 for memory in kept)
+
+
+def test_large_memory_is_taken_when_it_is_written(device: NumpyDevice) -> None:
+    free, _ = device.memory_info()
+    before = _resident()
+    memory = device.allocate(min(free // 2, 1 << 30))
+    assert _resident() - before < 1 << 24
+    memory[: 1 << 25] = 1
+    assert _resident() - before >= 1 << 24
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize()
+
+
+def test_wrap_reads_and_writes_in_place(device: NumpyDevice) -> None:
+    data = bytearray(b"abcd")
+    memory = device.wrap(memoryview(data))
+    data[0] = ord("x")
+    assert bytes(device.read(memory)) == b"xbcd"
+    device.fill(memory, ord("y"))
+    assert data == b"yyyy"
+
+
+def test_read_is_without_a_copy(device: NumpyDevice) -> None:
+    memory = device.allocate(4)
+    view = device.read(memory)
+    device.fill(memory, 7)
+    assert bytes(view) == b"\7\7\7\7"
+
+
+def test_allocation_that_the_system_refuses(
+    device: NumpyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HostDevice, "memory_info", lambda self: (0, 0))
+    with pytest.raises(OutOfMemoryError):
+        device.allocate(1 << 60)
+
+
+def test_memory_and_processor_are_unknown_without_the_kernels_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(host, "Path", lambda name: tmp_path / "absent")
+    device = NumpyBackend().devices[0]
+    assert device.memory_info() == (0, 0)
+    assert device.name
+
+
+def test_run_takes_no_memory_of_the_size_of_the_tensors(device: NumpyDevice) -> None:
+    size = 6_000_000
+    half = TensorSpec(dtypes.FLOAT16, (size,), (2,), 0, (2 * size,))
+    spec = TensorSpec(dtypes.FLOAT, (size,), (2,), 1, (2 * size,))
+    plan = device.plan(GRADIENT, [half, spec, half, 1, 0.5, spec])
+    storages = [device.allocate(row.storage_bytes) for row in (half, spec, half, spec)]
+    assert plan.workspace_bytes == 0
+    tracemalloc.start()
+    device.run(plan, [*storages[:3], None, None, storages[3]], None, None)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * size
+
+
+def test_output_in_wrapped_memory(device: NumpyDevice) -> None:
+    out = bytearray(8)
+    spec = TensorSpec.contiguous((2,), dtypes.FLOAT)
+    plan = device.plan(GRADIENT, [spec, spec, spec, 0, 1.0, spec])
+    ones = device.wrap(np.ones(2, np.float32).data.cast("B"))
+    zeros = device.allocate(8)
+    device.run(plan, [ones, ones, zeros, None, None, device.wrap(memoryview(out))], None, None)
+    assert np.frombuffer(out, np.float32).tolist() == [1, 1]

@@ -1,0 +1,55 @@
+"""Codes of phase one against those that the vendor's unit tests expect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aclnn import dtypes, formats
+from aclnn.errors import AclnnError
+from aclnn.tensors import TensorSpec, contiguous_strides
+from aclnn_server.operators.products import REFERENCE
+from tests.operators.calling import DATA, Argument, Json, device, load_json
+
+CASES = load_json("vendor_status.json")
+
+
+def _deviations() -> dict[str, str]:
+    lines = (DATA / "vendor_deviations.txt").read_text(encoding="utf-8").splitlines()
+    rows = (line.partition(" ") for line in lines if line and not line.startswith("#"))
+    return {identifier: reason for identifier, _, reason in rows}
+
+
+def _status(case: dict[str, Any]) -> int:
+    on = device(soc=REFERENCE.name)
+    try:
+        on.plan(case["operator"], [_argument(value) for value in case["arguments"].values()])
+    except AclnnError as error:
+        return error.code
+    return 0
+
+
+def _argument(value: Json) -> Argument:
+    if not isinstance(value, dict):
+        return value
+    shape = tuple(value["shape"])
+    return TensorSpec(
+        dtypes.dtype(value["dtype"]),
+        shape,
+        tuple(value.get("strides", contiguous_strides(shape))),
+        value.get("offset", 0),
+        tuple(value.get("storage_shape", shape)),
+        formats.format_of(value["format"]),
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['operator']}-{case['id']}")
+def test_phase_one_returns_the_vendors_code(case: dict[str, Any]) -> None:
+    agrees = _status(case) == case["status"]
+    assert agrees == (case["id"] not in _deviations())
+
+
+def test_deviations_are_cases_and_have_reasons() -> None:
+    identifiers = {case["id"] for case in CASES}
+    assert all(identifier in identifiers and reason for identifier, reason in _deviations().items())
