@@ -76,6 +76,35 @@ def _promote_complex(low: DType, high: DType) -> DType:
     return high
 
 
+_KINDS = ("bool", "integer", "float", "complex")
+
+
+def promote_scalar(tensor: DType, scalar: DType) -> DType | None:
+    """Finds the element type of a tensor combined with an aclScalar.
+
+    The scalar counts only where it is of a higher kind (BOOL, integer, float, complex) than the tensor;
+    then a float counts as FLOAT and a complex number as COMPLEX64, or as COMPLEX128 beside DOUBLE.
+
+    Returns:
+        The type, or ``None`` where aclnn defines none.
+    """
+    if _rank(scalar) <= _rank(tensor):
+        return tensor
+    if scalar.kind == "complex":
+        return dtypes.COMPLEX128 if tensor is dtypes.DOUBLE else dtypes.COMPLEX64
+    return promote(tensor, dtypes.FLOAT if scalar.kind == "float" else scalar)
+
+
+def promote_float(dtype: DType) -> DType:
+    """The type in which a function of real numbers is computed: FLOAT for integers and BOOL."""
+    return dtypes.FLOAT if dtype.kind in ("bool", "signed", "unsigned") else dtype
+
+
+def _rank(dtype: DType) -> int:
+    kind = "integer" if dtype.kind in ("signed", "unsigned") else dtype.kind
+    return _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
+
+
 def can_cast(source: DType, target: DType) -> bool:
     """Tells whether aclnn casts `source` to `target`.
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from aclnn import dtypes, moved_shapes
 from aclnn.dtypes import DType
 from aclnn.errors import InvalidParameterError
-from aclnn.promotion import promote
-from aclnn.tensors import TensorSpec
+from aclnn.promotion import promote, promote_float, promote_scalar
+from aclnn.tensors import Scalar, TensorSpec
 
 REDUCTIONS: Mapping[str, int] = {"none": 0, "mean": 1, "sum": 2}
 """Names of a loss's reductions and their numbers."""
@@ -21,9 +22,14 @@ class Result:
     """How a result follows from the inputs."""
 
     shape: str = "broadcast"
-    """``"broadcast"`` of the inputs; ``"reduced"`` is the same for reduction 0 and ``()`` otherwise."""
+    """``"broadcast"`` of the inputs; ``"reduced"`` is the same for reduction 0 and ``()`` otherwise; or a
+    key of :data:`aclnn.moved_shapes.SHAPES`."""
     dtype: str = "promoted"
-    """``"promoted"``: the type in which the inputs meet, so that nothing is rounded twice."""
+    """``"promoted"``: the type in which the inputs meet, so that nothing is rounded twice;
+    ``"floating"`` is the same with FLOAT for integers and BOOL; ``"bool"``; ``"first"``: that of the first
+    input; ``"given"``: the attribute `dtype`; ``"range"``: FLOAT or INT64, as the attributes are."""
+    scalars: tuple[str, ...] = ()
+    """Attributes that the inputs meet with, as aclScalars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +80,46 @@ class Pythonic:
         """
         return tuple(
             TensorSpec.contiguous(
-                _SHAPES[rule.shape](self, inputs, attributes), _DTYPES[rule.dtype](self, inputs)
+                self._shape(rule, inputs, attributes), self._dtype(rule, inputs, attributes)
             )
             for rule in self.outputs.values()
         )
 
-    def _promoted(self, inputs: Sequence[TensorSpec]) -> DType:
+    def _shape(
+        self, rule: Result, inputs: Sequence[TensorSpec], attributes: Mapping[str, object]
+    ) -> tuple[int, ...]:
+        if rule.shape in _SHAPES:
+            return _SHAPES[rule.shape](self, inputs, attributes)
+        try:
+            return moved_shapes.SHAPES[rule.shape](inputs, attributes)
+        except (IndexError, TypeError, ValueError, ZeroDivisionError) as error:
+            given = ", ".join(f"{name} = {value!r}" for name, value in attributes.items())
+            shapes = _list(list(spec.shape) for spec in inputs)
+            raise InvalidParameterError(
+                f"{given} does not fit the shapes {shapes} of {_list(self.inputs)}: {error}",
+                operator=self.operator,
+            ) from None
+
+    def _dtype(
+        self, rule: Result, inputs: Sequence[TensorSpec], attributes: Mapping[str, object]
+    ) -> DType:
+        match rule.dtype:
+            case "first":
+                return inputs[0].dtype
+            case "given":
+                return dtypes.dtype(attributes["dtype"])
+            case "range":
+                bounds = [_scalar_type(value) for value in attributes.values()]
+                return dtypes.FLOAT if any(row.kind == "float" for row in bounds) else dtypes.INT64
+        return _DTYPES[rule.dtype](self._meeting(inputs, attributes, rule.scalars))
+
+    def _meeting(
+        self, inputs: Sequence[TensorSpec], attributes: Mapping[str, object], scalars: Sequence[str]
+    ) -> DType:
         found = promote(*(spec.dtype for spec in inputs))
+        for name in scalars:
+            if found is not None and attributes[name] is not None:
+                found = promote_scalar(found, _scalar_type(attributes[name]))
         if found is None:
             raise InvalidParameterError(
                 f"{_list(self.inputs)} have the types {_list(spec.dtype for spec in inputs)}, "
@@ -107,6 +146,16 @@ class Pythonic:
         return self._broadcast(inputs, attributes) if attributes["reduction"] == 0 else ()
 
 
+def _scalar_type(value: object) -> DType:
+    """Element type of what Python gives for an aclScalar."""
+    if isinstance(value, Scalar):
+        return value.dtype
+    if isinstance(value, np.generic):
+        return dtypes.dtype(value.dtype)
+    kinds = ((bool, dtypes.BOOL), (int, dtypes.INT64), (float, dtypes.FLOAT))
+    return next((dtype for kind, dtype in kinds if isinstance(value, kind)), dtypes.COMPLEX64)
+
+
 def _list(items: object) -> str:
     return ", ".join(map(str, items))  # type: ignore[call-overload]
 
@@ -114,6 +163,8 @@ def _list(items: object) -> str:
 _SHAPES: Mapping[
     str, Callable[[Pythonic, Sequence[TensorSpec], Mapping[str, object]], tuple[int, ...]]
 ] = {"broadcast": Pythonic._broadcast, "reduced": Pythonic._reduced}
-_DTYPES: Mapping[str, Callable[[Pythonic, Sequence[TensorSpec]], DType]] = {
-    "promoted": Pythonic._promoted
+_DTYPES: Mapping[str, Callable[[DType], DType]] = {
+    "promoted": lambda meeting: meeting,
+    "floating": promote_float,
+    "bool": lambda _meeting: dtypes.BOOL,
 }

@@ -46,6 +46,7 @@ class Batch:
     context_id: str
     sequence: int
     commands: list[pb.Command | BulkWrite]
+    acknowledged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,6 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-_CONTEXT_ID = _tag(pb.SubmitRequest, "context_id")
-_REQUEST_SEQUENCE = _tag(pb.SubmitRequest, "sequence")
 _COMMANDS = _tag(pb.SubmitRequest, "commands")
 _COMMAND_TAGS = {field.name: _tag(pb.Command, field.name) for field in pb.Command.DESCRIPTOR.fields}
 _WRITE_BUFFER = _tag(pb.Command, "write_buffer")
@@ -100,17 +99,13 @@ def encode_read(data: Part) -> bytes:
 def encode_request(batch: Batch) -> bytes:
     """Encodes a SubmitRequest."""
     parts: list[Part] = []
-    if batch.context_id:
-        parts += _field(_CONTEXT_ID, (batch.context_id.encode(),))
-    if batch.sequence:
-        parts += (_REQUEST_SEQUENCE, _varint(batch.sequence))
     for command in batch.commands:
         if isinstance(command, BulkWrite):
             body = [*_field(_WRITE_BUFFER, _write(command.header, command.data), empty=True)]
         else:
             body = [command.SerializeToString()]
         parts += _field(_COMMANDS, body, empty=True)
-    return b"".join(parts)
+    return join_request(batch.context_id, batch.sequence, parts, batch.acknowledged)
 
 
 def encode_command(name: str, parts: Sequence[Part]) -> tuple[Part, ...]:
@@ -125,10 +120,12 @@ def encode_command(name: str, parts: Sequence[Part]) -> tuple[Part, ...]:
     return _COMMANDS + _varint(len(head) + size) + head, *parts
 
 
-def join_request(context_id: str, sequence: int, commands: Iterable[Part]) -> bytes:
+def join_request(
+    context_id: str, sequence: int, commands: Iterable[Part], acknowledged: int = 0
+) -> bytes:
     """Encodes a SubmitRequest whose commands are encoded; as :func:`encode_request` otherwise."""
-    head = pb.SubmitRequest(context_id=context_id, sequence=sequence).SerializeToString()
-    return b"".join((head, *commands))
+    head = pb.SubmitRequest(context_id=context_id, sequence=sequence, acknowledged=acknowledged)
+    return b"".join((head.SerializeToString(), *commands))
 
 
 def field_head(message: type[Message], field: str, size: int) -> bytes:
@@ -207,7 +204,7 @@ def decode_request(encoded: bytes) -> Batch:
         except _OtherForm:
             pass
     message = pb.SubmitRequest.FromString(encoded)
-    return Batch(message.context_id, message.sequence, list(message.commands))
+    return _batch(message, list(message.commands))
 
 
 def decode_response(encoded: bytes) -> Answer:
@@ -224,7 +221,11 @@ def decode_response(encoded: bytes) -> Answer:
 def _read_request(view: memoryview) -> Batch:
     head, items = _split(view, _COMMANDS)
     message = _parse(pb.SubmitRequest, head)
-    return Batch(message.context_id, message.sequence, [_read_command(item) for item in items])
+    return _batch(message, [_read_command(item) for item in items])
+
+
+def _batch(message: pb.SubmitRequest, commands: list[pb.Command | BulkWrite]) -> Batch:
+    return Batch(message.context_id, message.sequence, commands, message.acknowledged)
 
 
 def _read_command(view: memoryview) -> pb.Command | BulkWrite:

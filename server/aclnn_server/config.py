@@ -29,7 +29,13 @@ class ServerConfig:
     listen: str = _setting(
         "127.0.0.1:50051", "HOST:PORT or unix:PATH to listen on; port 0 picks one"
     )
-    backend: str = _setting("numpy", "what computes: numpy, or null (computes nothing)")
+    backend: str = _setting(
+        "numpy", "what computes: numpy, ascend (NPUs, through CANN), or null (computes nothing)"
+    )
+    device: str = _setting("0", "NPUs that the ascend backend serves: numbers such as 0,1, or all")
+    deterministic: bool = _setting(
+        True, "ask the ascend backend for operators that give the same bits at every run"
+    )
     soc: str = _setting(
         "reference", "product whose dtype rules are enforced; reference accepts all"
     )
@@ -56,8 +62,11 @@ class ServerConfig:
         for setting in fields(self):
             value = getattr(self, setting.name)
             lowest = 1 if setting.name.startswith("max_") else 0
-            if isinstance(value, (int, float)) and not value >= lowest:
-                raise ConfigError(f"{setting.name} is {value}; it must be at least {lowest}")
+            highest = _HIGHEST.get(setting.name, 2**63 - 1)
+            if isinstance(value, (int, float)) and not lowest <= value <= highest:
+                raise ConfigError(
+                    f"{setting.name} is {value}; it must be at least {lowest} and at most {highest}"
+                )
         if self.log_level not in _LOG_LEVELS:
             raise ConfigError(
                 f"log_level is {self.log_level!r}; allowed are {', '.join(_LOG_LEVELS)}"
@@ -71,6 +80,11 @@ class ServerConfig:
 
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
+_HIGHEST = {
+    "lease_seconds": 10**9,  # some thirty years; no thread waits longer
+    "grace_seconds": 10**9,
+    "max_message_bytes": 2**31 - 1,  # gRPC's own
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

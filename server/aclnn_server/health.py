@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -32,8 +32,19 @@ class Health:
         ) -> health_pb2.HealthCheckResponse:
             return health.HealthServicer.Check(servicer, request, rpc)
 
+        def watch(
+            request: health_pb2.HealthCheckRequest,
+            rpc: grpc.ServicerContext,
+            send: Callable[[health_pb2.HealthCheckResponse | None], None],
+        ) -> None:
+            health.HealthServicer.Watch(servicer, request, rpc, send)
+
+        # Functions of this server's own: the servicer keeps its thread pool on the class, for all servers.
+        watch.experimental_non_blocking = True  # type: ignore[attr-defined]
         check.experimental_thread_pool = self._thread  # type: ignore[attr-defined]
+        watch.experimental_thread_pool = self._thread  # type: ignore[attr-defined]
         servicer.Check = check  # type: ignore[method-assign, assignment]
+        servicer.Watch = watch  # type: ignore[method-assign, assignment]
         health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
 
     def set_ready(self, *, ready: bool) -> None:
@@ -44,4 +55,4 @@ class Health:
 
     def close(self) -> None:
         """Ends the thread."""
-        self._thread.shutdown(wait=False)
+        self._thread.shutdown()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from aclnn_server.health import SERVICE_NAME as HEALTH_SERVICE
 from aclnn_server.health import Health
 from aclnn_server.service.failures import unexpected
 from aclnn_server.service.operator_calls import OperatorCalls
-from aclnn_server.service.rpc import SERVICES, Service
+from aclnn_server.service.rpc import CHUNK_THREADS, SERVICES, Service
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.sessions.context import Environment
 from aclnn_server.sessions.registry import Registry
@@ -34,6 +35,8 @@ UNARY_THREADS = 64
 """Unary calls that are served at the same time; more wait."""
 WAITING_CALLS = 1024
 """Unary calls that may wait; more are refused with RESOURCE_EXHAUSTED."""
+FLUSH_SECONDS = 0.1
+"""Time in which the last answers leave a server that stops, before open calls are broken off."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,9 +73,7 @@ class Server:
         """
         self.config = config = config or ServerConfig()
         _check_address(config)
-        self.backend = backend or open_backend(
-            config.backend, threads=config.threads or None, soc=config.soc
-        )
+        self.backend = backend or open_backend(config.backend, **_backend_options(config))
         self._workers = Workers(config.workers or os.cpu_count() or 1)
         environment = Environment(config.limits, self._workers, clock, unexpected)
         self.registry = Registry(self.backend.devices, environment)
@@ -84,6 +85,7 @@ class Server:
         self._threads = ThreadPoolExecutor(UNARY_THREADS, "aclnn-call")
         self._grpc = self._build()
         self._port = 0
+        self._stop_lock = threading.Lock()
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._reaper = threading.Thread(target=self._reap, name="aclnn-reaper", daemon=True)
@@ -101,8 +103,14 @@ class Server:
                 # Clients may ask every 10 seconds whether the server is still there.
                 ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
                 ("grpc.keepalive_permit_without_calls", 1),
+                # A client whose machine is gone must not keep its lease with an open Submit call.
+                ("grpc.keepalive_time_ms", 30_000),
+                ("grpc.keepalive_timeout_ms", 20_000),
             ),
-            maximum_concurrent_rpcs=config.max_submit_calls + UNARY_THREADS + WAITING_CALLS,
+            maximum_concurrent_rpcs=config.max_submit_calls
+            + UNARY_THREADS
+            + CHUNK_THREADS
+            + WAITING_CALLS,
         )
         self._health.add_to(server)
         reflection.enable_server_reflection(
@@ -122,6 +130,7 @@ class Server:
             ListenError: the address is in use or not this machine's.
         """
         try:
+            _check_socket_is_free(self.config.listen)
             self._port = self._grpc.add_insecure_port(self.config.listen)
         except RuntimeError:
             self.stop(0)
@@ -151,28 +160,38 @@ class Server:
 
     def stop(self, grace: float | None = None) -> None:
         """Drains and stops: no new contexts, running work gets `grace` seconds (default: the config's)."""
-        if self._stopping.is_set():
+        with self._stop_lock:
+            first = not self._stopping.is_set()
+            self._stopping.set()
+        if not first:
             self._stopped.wait()
             return
-        self._stopping.set()
+        try:
+            self._drain(self.config.grace_seconds if grace is None else grace)
+            self._end()
+        finally:
+            self._stopped.set()
+
+    def _drain(self, grace: float) -> None:
         self._server_calls.draining = True
         self._health.set_ready(ready=False)
-        self._drain(self.config.grace_seconds if grace is None else grace)
-        self._grpc.stop(None).wait()
+        until = time.monotonic() + grace
+        while self._busy() and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def _busy(self) -> bool:
+        return bool(self._service.in_hand.count or self.registry.usage.queued_commands)
+
+    def _end(self) -> None:
+        self._grpc.stop(FLUSH_SECONDS).wait()
         self.registry.close()
         self._workers.stop()
+        self._threads.shutdown()
         self._service.close()
         self._health.close()
-        self._threads.shutdown(wait=False)
         if self._reaper.is_alive():
             self._reaper.join()
         self.backend.close()
-        self._stopped.set()
-
-    def _drain(self, grace: float) -> None:
-        until = time.monotonic() + grace
-        while self.registry.usage.queued_commands and time.monotonic() < until:
-            time.sleep(0.01)
 
     def wait(self) -> None:
         """Waits until the server has stopped."""
@@ -192,13 +211,33 @@ class Server:
     def _reap(self) -> None:
         pause = max(0.05, min(1.0, self.config.lease_seconds / 4))
         while not self._stopping.wait(pause):
-            ended = self.registry.reap()
+            try:
+                ended = self.registry.reap()
+            except Exception as error:  # one context that cannot end must not keep all others
+                unexpected(error)
+                continue
             if ended:
                 _LOG.info("%d contexts ended with their leases", ended)
 
 
+def _backend_options(config: ServerConfig) -> dict[str, object]:
+    if config.backend == "ascend":
+        return {
+            "device": config.device,
+            "soc": config.soc,
+            "deterministic": config.deterministic,
+        }
+    if config.device not in ("0", "all"):
+        raise ConfigError(
+            f"device is {config.device!r}; the backend {config.backend} has device 0 only"
+        )
+    if config.backend != "numpy":
+        return {}
+    return {"threads": config.threads or None, "soc": config.soc}
+
+
 def _check_address(config: ServerConfig) -> None:
-    if config.listen.startswith("unix:"):
+    if config.listen.startswith("unix:") and config.listen != "unix:":
         return
     host, separator, port = config.listen.rpartition(":")
     if not separator or not host or not port.isdigit() or int(port) > 65535:
@@ -219,3 +258,16 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _check_socket_is_free(listen: str) -> None:
+    # gRPC takes a socket's path over from a server that listens on it, and ends the clients' way to it.
+    if not listen.startswith("unix:"):
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(listen.removeprefix("unix:").removeprefix("//"))
+        except OSError:
+            return  # nobody listens; a file that was left behind is replaced
+    raise RuntimeError("a server listens on the socket")

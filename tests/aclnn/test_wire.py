@@ -54,6 +54,7 @@ def as_request(batch: wire.Batch) -> pb.SubmitRequest:
     return pb.SubmitRequest(
         context_id=batch.context_id,
         sequence=batch.sequence,
+        acknowledged=batch.acknowledged,
         commands=[as_command(command) for command in batch.commands],
     )
 
@@ -84,11 +85,14 @@ def test_a_read_is_protobufs_both_ways(data: bytes) -> None:
     assert bytes(wire.decode_read(encoded).data) == data
 
 
-@given(st.sampled_from(("", "context")), IDS, st.lists(COMMANDS, max_size=5))
+@given(st.sampled_from(("", "context")), IDS, IDS, st.lists(COMMANDS, max_size=5))
 def test_a_request_is_protobufs_both_ways(
-    context_id: str, sequence: int, commands: list[pb.Command | wire.BulkWrite]
+    context_id: str,
+    sequence: int,
+    acknowledged: int,
+    commands: list[pb.Command | wire.BulkWrite],
 ) -> None:
-    batch = wire.Batch(context_id, sequence, commands)
+    batch = wire.Batch(context_id, sequence, commands, acknowledged)
     encoded = as_request(batch).SerializeToString()
     assert wire.encode_request(batch) == encoded
     assert as_request(wire.decode_request(encoded)) == as_request(batch)
@@ -155,7 +159,7 @@ def test_a_split_field_is_merged_as_protobuf_merges_it() -> None:
     assert bytes(wire.decode_write(twice).data) == b"hi"
     inner = b"\x4a" + wire._varint(len(PLAIN)) + PLAIN
     command = inner + b"\x4a\x02\x20\x09"
-    (decoded,) = wire.decode_request(b"\x1a" + wire._varint(len(command)) + command).commands
+    (decoded,) = wire.decode_request(b"\x22" + wire._varint(len(command)) + command).commands
     message = as_command(decoded).write_buffer
     assert (message.buffer_id, message.offset, message.data) == (5, 9, BIG)
 

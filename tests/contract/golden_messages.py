@@ -61,6 +61,7 @@ OPERATOR = operator.OperatorInfo(
     description="d",
     backends=["numpy", "null"],
     refused_because="r",
+    one_line="{}",
 )
 FAILURE = error.Error(
     reason="INVALID_PARAMETER",
@@ -224,8 +225,8 @@ GOLDEN: list[tuple[str, Message, str]] = [
         "ListOperatorsResponse",
         operator.ListOperatorsResponse(operators=[OPERATOR]),
         """
-        0a420a0861636c6e6e41627312200a0473656c661210636f6e73742061636c54656e736f722a18012001
-        2a0201101a01732201642a056e756d70792a046e756c6c320172
+        0a460a0861636c6e6e41627312200a0473656c661210636f6e73742061636c54656e736f722a18012001
+        2a0201101a01732201642a056e756d70792a046e756c6c3201723a027b7d
         """,
     ),
     (
@@ -412,11 +413,13 @@ GOLDEN: list[tuple[str, Message, str]] = [
     ),
     (
         "SubmitRequest",
-        device.SubmitRequest(context_id="c", sequence=1, commands=every(device.Command, SUBMIT)),
+        device.SubmitRequest(
+            context_id="c", sequence=1, acknowledged=2, commands=every(device.Command, SUBMIT)
+        ),
         """
-        0a016310011a020a001a0212001a021a001a0222001a022a001a0232001a023a001a0242001a024a001a
-        0252001a025a001a0262001a026a001a0272001a027a001a038201001a038a01001a039201001a039a01
-        001a03a201001a03aa01001a03b201001a03ba0100
+        0a01631001180222020a002202120022021a002202220022022a002202320022023a002202420022024a
+        002202520022025a002202620022026a002202720022027a00220382010022038a010022039201002203
+        9a01002203a201002203aa01002203b201002203ba0100
         """,
     ),
     (

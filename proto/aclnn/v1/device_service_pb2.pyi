@@ -1771,12 +1771,18 @@ class SubmitRequest(_message.Message):
 
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     COMMANDS_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     """Context of every command, in the first request of a call."""
     sequence: _builtins.int
-    """Number of the batch, counted by the client from 1 in the life of the context. 0: not numbered, and never
-    recognised as a repeat.
+    """Number of the batch, counted by the client from 1 in the life of the context, over all of its Submit
+    calls. A batch that was applied before is not applied again, and answers what it answered. 0: not
+    numbered, and never recognised as a repeat.
+    """
+    acknowledged: _builtins.int
+    """Batches up to this number have been answered, as far as the client is concerned: it will not repeat
+    them. The server keeps the answers to later ones, as far as 64 MiB go.
     """
     @_builtins.property
     def commands(self) -> _containers.RepeatedCompositeFieldContainer[Global___Command]:
@@ -1787,11 +1793,12 @@ class SubmitRequest(_message.Message):
         *,
         context_id: _builtins.str = ...,
         sequence: _builtins.int = ...,
+        acknowledged: _builtins.int = ...,
         commands: _abc.Iterable[Global___Command] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["commands", b"commands", "context_id", b"context_id", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "commands", b"commands", "context_id", b"context_id", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -393,8 +393,10 @@ class DeviceServiceServicer:
         order in which they are sent, across requests too; each answers exactly what its unary call would, with
         a failure in-band, and does not stop the commands after it. Each request is answered by one response.
         An open call renews the context's lease.
-        Repeat: commands as their unary calls; a request whose sequence was applied before is not applied again.
-        Status: of the call, NOT_FOUND (context), INVALID_ARGUMENT (first request names no context),
+        Repeat: commands as their unary calls; a numbered request is applied once, whatever the number of times
+        and of calls in which it is sent.
+        Status: of the call, NOT_FOUND (context), INVALID_ARGUMENT (first request names no context,
+        a number was left out),
         RESOURCE_EXHAUSTED (open Submit calls of the server), UNAVAILABLE (server is stopping).
         Retry: open the call again.
         """

@@ -426,6 +426,7 @@ class OperatorInfo(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     BACKENDS_FIELD_NUMBER: _builtins.int
     REFUSED_BECAUSE_FIELD_NUMBER: _builtins.int
+    ONE_LINE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """C name with the aclnn prefix."""
     summary: _builtins.str
@@ -434,6 +435,12 @@ class OperatorInfo(_message.Message):
     """The whole description: formula, semantics, source."""
     refused_because: _builtins.str
     """Why it cannot be served. Empty where it can."""
+    one_line: _builtins.str
+    """How a client may offer it as one function, as a JSON object with the keys name, inputs (tensors in
+    order), attributes (defaults of all else, by name), outputs (how each follows from the inputs) and
+    choices (names of an attribute's numbers). Empty where there is no such form. Keys that a client
+    does not know are to be ignored.
+    """
     @_builtins.property
     def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___Parameter]:
         """Parameters of phase one in order, without the trailing workspaceSize and executor."""
@@ -451,10 +458,11 @@ class OperatorInfo(_message.Message):
         description: _builtins.str = ...,
         backends: _abc.Iterable[_builtins.str] | None = ...,
         refused_because: _builtins.str = ...,
+        one_line: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backends", b"backends", "description", b"description", "name", b"name", "parameters", b"parameters", "refused_because", b"refused_because", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backends", b"backends", "description", b"description", "name", b"name", "one_line", b"one_line", "parameters", b"parameters", "refused_because", b"refused_because", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

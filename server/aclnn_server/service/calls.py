@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from google.protobuf.duration_pb2 import Duration
@@ -14,6 +14,9 @@ from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.handles import unknown
 from aclnn_server.sessions.limits import Usage
 from aclnn_server.sessions.registry import Registry
+
+LONGEST_SECONDS = 1e9
+"""Longest wait or lease, some thirty years; beyond it threads cannot wait."""
 
 
 class _Named(Protocol):
@@ -37,6 +40,18 @@ class Call:
     """Context of the Submit call that carries the command; ``None`` for a unary call."""
     expired: Callable[[], bool] | None = None
     """Tells that nobody waits for the answer any more."""
+    _named: list[Context] = field(default_factory=list)
+    """Contexts whose leases a unary call keeps from ending until it is over."""
+
+    def end(self) -> None:
+        """Ends the call: the leases of the contexts that it named begin anew."""
+        for context in self._named:
+            context.end_call()
+
+    def _keep(self, context: Context) -> Context:
+        context.begin_call()
+        self._named.append(context)
+        return context
 
     def context(self, request: _Named) -> Context:
         """Context that the request names, or the Submit call's.
@@ -45,8 +60,8 @@ class Call:
             HandleNotFoundError, SessionLostError: no such context; inside Submit also another one.
         """
         if self.submitted is None:
-            return self.registry.context(request.context_id)
-        if request.context_id and request.context_id != self.submitted.id:
+            return self._keep(self.registry.context(request.context_id))
+        if self.submitted.closed or request.context_id not in ("", self.submitted.id):
             raise unknown("context", "context_id")
         return self.submitted
 
@@ -61,8 +76,10 @@ class Call:
                 raise unknown("context", "context_id")
             return self.submitted.session(request.stream_id)
         if context_id:
-            return self.registry.context(context_id).session(request.stream_id)
-        return self.registry.session(request.stream_id)
+            return self._keep(self.registry.context(context_id)).session(request.stream_id)
+        session = self.registry.session(request.stream_id)
+        self._keep(session.context)
+        return session
 
     def session_or_none(self, request: _Streamed) -> Session | None:
         """Session of the stream that the request names, or ``None`` where it names none."""
@@ -70,7 +87,7 @@ class Call:
 
 
 def seconds(duration: Duration, parameter: str) -> float:
-    """Seconds of a duration.
+    """Seconds of a duration, no more than any clock of this process can wait.
 
     Raises:
         InvalidParameterError: 161002, it is negative.
@@ -80,7 +97,7 @@ def seconds(duration: Duration, parameter: str) -> float:
         raise InvalidParameterError(
             f"{parameter} is {value:g} seconds; it must be at least 0", parameter=parameter
         )
-    return value
+    return min(value, LONGEST_SECONDS)
 
 
 def encode_usage(usage: Usage) -> pb.Usage:

@@ -7,13 +7,14 @@ from itertools import chain
 
 from aclnn.errors import InvalidParameterError
 from aclnn.v1 import device_service_pb2 as pb
+from aclnn.wire import BulkRead, BulkWrite
 from aclnn_server.service.calls import Call
 
 CHUNK_BYTES = 2**20
 """Bytes of a chunk where the client does not choose: measured fastest on loopback."""
 
 
-def write_chunks(call: Call, requests: Iterator[pb.WriteBufferRequest]) -> pb.WriteBufferResponse:
+def write_chunks(call: Call, requests: Iterator[BulkWrite]) -> pb.WriteBufferResponse:
     """Writes chunks into a buffer as they arrive.
 
     Raises:
@@ -24,22 +25,22 @@ def write_chunks(call: Call, requests: Iterator[pb.WriteBufferRequest]) -> pb.Wr
     first = next(requests, None)
     if first is None:
         raise InvalidParameterError("the call has no message", parameter="buffer_id")
-    total = first.total_bytes
-    context = call.context(first)
-    buffer = context.buffers.find(first.buffer_id)
-    buffer.check_range(first.offset, total, "total_bytes")
-    session = call.session_or_none(first)
+    header, total = first.header, first.header.total_bytes
+    context = call.context(header)
+    buffer = context.buffers.find(header.buffer_id)
+    buffer.check_range(header.offset, total, "data")
+    session = call.session_or_none(header)
     if session is not None:
         session.stream.wait()
     written = 0
     with buffer.held() as memory:
         for message in chain((first,), requests):
-            data = memoryview(message.data)
-            if written + len(data) > total:
-                raise _wrong_total(written + len(data), total, "so far")
-            place = context.device.slice(memory, first.offset + written, len(data))
-            context.device.write(place, data)
-            written += len(data)
+            size = len(message.data)
+            if written + size > total:
+                raise _wrong_total(written + size, total, "so far")
+            place = context.device.slice(memory, header.offset + written, size)
+            context.device.write(place, memoryview(message.data))
+            written += size
             context.renew()
     if written != total:
         raise _wrong_total(written, total, "in all")
@@ -52,7 +53,7 @@ def _wrong_total(written: int, total: int, when: str) -> InvalidParameterError:
     )
 
 
-def read_chunks(call: Call, request: pb.ReadBufferRequest) -> Iterator[pb.ReadBufferResponse]:
+def read_chunks(call: Call, request: pb.ReadBufferRequest) -> Iterator[BulkRead]:
     """Reads a range of a buffer in chunks; errors as :func:`write_chunks`."""
     context = call.context(request)
     buffer = context.buffers.find(request.buffer_id)
@@ -60,10 +61,10 @@ def read_chunks(call: Call, request: pb.ReadBufferRequest) -> Iterator[pb.ReadBu
     session = call.session_or_none(request)
     if session is not None:
         session.stream.wait()
-    step = min(request.chunk_bytes or CHUNK_BYTES, context.limits.message_bytes - 1024)
+    step = min(request.chunk_bytes or CHUNK_BYTES, context.limits.bulk_bytes)
     end = request.offset + request.bytes
     with buffer.held() as memory:
         for offset in range(request.offset, end, step):
             region = context.device.slice(memory, offset, min(step, end - offset))
-            yield pb.ReadBufferResponse(data=bytes(context.device.read(region)))
+            yield BulkRead(context.device.read(region))
             context.renew()

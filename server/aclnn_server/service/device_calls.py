@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from aclnn.errors import InvalidParameterError, NotReadyError, UnsupportedError, WaitTimeoutError
 from aclnn.v1 import device_service_pb2 as pb
-from aclnn_server.backends.base import Memory
+from aclnn.wire import BulkRead, BulkWrite
+from aclnn_server.backends.base import DeviceStream, Memory
 from aclnn_server.service.calls import Call, duration, encode_usage, seconds
-from aclnn_server.sessions.context import Event, Session
+from aclnn_server.sessions.context import Event, Session, synchronize
 from aclnn_server.sessions.execution import INLINE_BYTES
 from aclnn_server.sessions.memory import Buffer
 from aclnn_server.sessions.streams import Mark, Work
@@ -33,14 +35,12 @@ class DeviceCalls:
             sessions = [call.session(request)]
         else:
             sessions = list(call.context(request).sessions.values())
-        for session in sessions:
-            session.stream.synchronize(timeout)
-            session.context.device.synchronize(session.device_stream)
+        synchronize(sessions, timeout)
         return pb.SynchronizeStreamResponse()
 
     def query_stream(self, call: Call, request: pb.QueryStreamRequest) -> pb.QueryStreamResponse:
         """Whether all work of a stream is done."""
-        return pb.QueryStreamResponse(complete=call.session(request).stream.depth == 0)
+        return pb.QueryStreamResponse(complete=call.session(request).idle)
 
     def destroy_stream(
         self, call: Call, request: pb.DestroyStreamRequest
@@ -81,9 +81,9 @@ class DeviceCalls:
         buffer = context.buffers.find(request.buffer_id)
         buffer.check_range(request.offset, request.bytes, "bytes")
 
-        def fill(memory: Memory) -> None:
+        def fill(memory: Memory, stream: DeviceStream) -> None:
             region = context.device.slice(memory, request.offset, request.bytes)
-            context.device.fill(region, request.value)
+            context.device.fill(region, request.value, stream)
 
         _in_order(call.session_or_none(request), buffer, fill, request.bytes)
         return pb.MemsetResponse()
@@ -97,13 +97,15 @@ class DeviceCalls:
         source.check_range(request.source_offset, size, "source_offset")
         device = context.device
 
+        session = call.session_or_none(request)
+
         def copy() -> None:
             device.copy(
                 device.slice(target.memory, request.destination_offset, size),
                 device.slice(source.memory, request.source_offset, size),
+                None if session is None else session.device_stream,
             )
 
-        session = call.session_or_none(request)
         if session is None:
             with source.held(), target.held():
                 copy()
@@ -111,28 +113,33 @@ class DeviceCalls:
             session.stream.enqueue(Work(copy, (source, target)), inline=size <= INLINE_BYTES)
         return pb.MemcpyResponse()
 
-    def write_buffer(self, call: Call, request: pb.WriteBufferRequest) -> pb.WriteBufferResponse:
+    def write_buffer(
+        self, call: Call, request: pb.WriteBufferRequest | BulkWrite
+    ) -> pb.WriteBufferResponse:
         """Writes one message's bytes."""
-        data = memoryview(request.data)
-        if request.total_bytes not in (0, len(data)):
+        if isinstance(request, pb.WriteBufferRequest):
+            request = BulkWrite(request, request.data)
+        header, data = request.header, memoryview(request.data)
+        if header.total_bytes not in (0, len(data)):
             raise InvalidParameterError(
-                f"data has {len(data)} bytes; total_bytes declares {request.total_bytes}",
+                f"data has {len(data)} bytes; total_bytes declares {header.total_bytes}",
                 parameter="data",
             )
-        context = call.context(request)
-        buffer = context.buffers.find(request.buffer_id)
-        buffer.check_range(request.offset, len(data), "data")
+        context = call.context(header)
+        buffer = context.buffers.find(header.buffer_id)
+        buffer.check_range(header.offset, len(data), "data")
 
-        def write(memory: Memory) -> None:
-            context.device.write(context.device.slice(memory, request.offset, len(data)), data)
+        def write(memory: Memory, stream: DeviceStream) -> None:
+            region = context.device.slice(memory, header.offset, len(data))
+            context.device.write(region, data, stream)
 
-        _in_order(call.session_or_none(request), buffer, write, len(data))
+        _in_order(call.session_or_none(header), buffer, write, len(data))
         return pb.WriteBufferResponse()
 
-    def read_buffer(self, call: Call, request: pb.ReadBufferRequest) -> pb.ReadBufferResponse:
-        """Reads bytes into one message."""
+    def read_buffer(self, call: Call, request: pb.ReadBufferRequest) -> BulkRead:
+        """Reads bytes into one message; they are a view, to be encoded before anything else is done."""
         context = call.context(request)
-        limit = context.limits.message_bytes - 1024
+        limit = context.limits.bulk_bytes
         if request.bytes > limit:
             raise InvalidParameterError(
                 f"bytes is {request.bytes}; one message carries at most {limit}", parameter="bytes"
@@ -144,7 +151,7 @@ class DeviceCalls:
             session.stream.wait()
         with buffer.held() as memory:
             region = context.device.slice(memory, request.offset, request.bytes)
-            return pb.ReadBufferResponse(data=bytes(context.device.read(region)))
+            return BulkRead(context.device.read(region))
 
     def attach_shared_memory(
         self, call: Call, request: pb.AttachSharedMemoryRequest
@@ -177,20 +184,21 @@ class DeviceCalls:
         event = call.context(request).events.find(request.event_id)
         session = call.session(request)
         mark = Mark()
-        work = Work(
-            lambda: session.context.device.synchronize(session.device_stream),
-            on_end=mark.set_passed,
-        )
-        session.stream.enqueue(work, inline=True)
+
+        def record() -> None:
+            mark.moment = session.context.device.record(session.device_stream)
+
+        session.stream.enqueue(Work(record, on_end=mark.set_passed), inline=True)
         event.mark = mark
         return pb.RecordEventResponse()
 
     def wait_event(self, call: Call, request: pb.WaitEventRequest) -> pb.WaitEventResponse:
         """Queues a wait for a mark."""
         event = call.context(request).events.find(request.event_id)
-        session = call.session(request)
-        if event.mark is not None and not event.mark.passed:
-            session.stream.enqueue(Work(_nothing, mark=event.mark), inline=True)
+        session, mark = call.session(request), event.mark
+        if mark is not None and not mark.passed:
+            work = Work(partial(_hold, session, mark), mark=mark)
+            session.stream.enqueue(work, inline=True)
         return pb.WaitEventResponse()
 
     def synchronize_event(
@@ -198,10 +206,10 @@ class DeviceCalls:
     ) -> pb.SynchronizeEventResponse:
         """Waits for a mark."""
         timeout = seconds(request.timeout, "timeout") if request.HasField("timeout") else None
-        event = call.context(request).events.find(request.event_id)
-        if event.mark is not None and not event.mark.wait(timeout):
+        mark = call.context(request).events.find(request.event_id).mark
+        if mark is not None and not mark.wait(timeout):
             raise WaitTimeoutError(
-                f"event {event.id} was not reached within {timeout:g} seconds", code=507047
+                f"event {request.event_id} was not reached within {timeout:g} seconds", code=507047
             )
         return pb.SynchronizeEventResponse()
 
@@ -215,29 +223,32 @@ class DeviceCalls:
     ) -> pb.GetEventElapsedTimeResponse:
         """The time between two marks."""
         events = call.context(request).events
-        start = _passed_ns(events.find(request.start_event_id, "start_event_id"), "start_event_id")
-        end = _passed_ns(events.find(request.end_event_id, "end_event_id"), "end_event_id")
-        return pb.GetEventElapsedTimeResponse(elapsed_ns=end - start)
+        start = _passed(events.find(request.start_event_id, "start_event_id"), "start_event_id")
+        end = _passed(events.find(request.end_event_id, "end_event_id"), "end_event_id")
+        return pb.GetEventElapsedTimeResponse(elapsed_ns=end.nanoseconds_since(start))
 
 
 def _in_order(
-    session: Session | None, buffer: Buffer, act: Callable[[Memory], None], size: int
+    session: Session | None, buffer: Buffer, act: Callable[[Memory, DeviceStream], None], size: int
 ) -> None:
     """Acts on a buffer in the stream's order, or at once, after queued work that uses it."""
     if session is None:
         with buffer.held() as memory:
-            act(memory)
+            act(memory, None)
     else:
-        work = Work(lambda: act(buffer.memory), (buffer,))
+        work = Work(lambda: act(buffer.memory, session.device_stream), (buffer,))
         session.stream.enqueue(work, inline=size <= INLINE_BYTES)
 
 
-def _passed_ns(event: Event, parameter: str) -> int:
-    if event.mark is None or not event.mark.passed:
-        state = "was never recorded" if event.mark is None else "has not been reached yet"
+def _passed(event: Event, parameter: str) -> Mark:
+    mark = event.mark
+    if mark is None or not mark.passed:
+        state = "was never recorded" if mark is None else "has not been reached yet"
         raise NotReadyError(f"event {event.id} {state}", parameter=parameter)
-    return event.mark.passed_ns
+    return mark
 
 
-def _nothing() -> None:
-    """The work of a wait: the mark holds it up."""
+def _hold(session: Session, mark: Mark) -> None:
+    """The work of a wait: the mark holds it up in the stream, and here in the device's."""
+    if mark.moment is not None:
+        mark.moment.hold(session.device_stream)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from aclnn import one_line
 from aclnn.arguments import TensorArgument, decode_all, encode_tensor
-from aclnn.errors import OperatorNotFoundError
+from aclnn.errors import OperatorNotFoundError, UnsupportedError
 from aclnn.v1 import operator_service_pb2 as pb
 from aclnn_server.backends.base import Backend, OperatorInfo
 from aclnn_server.service.calls import Call
@@ -22,7 +23,7 @@ class OperatorCalls:
     ) -> pb.GetWorkspaceSizeResponse:
         """Phase one."""
         session = call.session(request)
-        signature = self._find(request.operator).signature
+        signature = self._runnable(request.operator).signature
         executor = plan(
             session,
             request.executor_id,
@@ -56,7 +57,7 @@ class OperatorCalls:
     ) -> pb.DestroyExecutorResponse:
         """Frees an executor that will not be run."""
         context = call.context(request)
-        context.executors.take(request.executor_id).release(context.account)
+        context.executors.take(request.executor_id).end(context.account)
         return pb.DestroyExecutorResponse()
 
     def list_operators(self, request: pb.ListOperatorsRequest) -> pb.ListOperatorsResponse:
@@ -72,6 +73,13 @@ class OperatorCalls:
         """One operator."""
         info = self._find(request.operator)
         return pb.GetOperatorResponse(operator=_encode(info, self._backend.name, whole=True))
+
+    def _runnable(self, name: str) -> OperatorInfo:
+        info = self._find(name)
+        if info.refused_because:
+            reason = info.refused_because.removeprefix(f"{name} ")
+            raise UnsupportedError(reason, operator=name)
+        return info
 
     def _find(self, name: str) -> OperatorInfo:
         found = self._backend.operators.get(name)
@@ -129,6 +137,7 @@ def _encode(info: OperatorInfo, backend: str, *, whole: bool) -> pb.OperatorInfo
         parameters=parameters,
         summary=info.summary,
         description=info.description if whole else "",
-        backends=[] if info.refused_because else [backend],
+        backends=[*([] if info.refused_because else [backend]), *info.others],
         refused_because=info.refused_because,
+        one_line=one_line.encode(info.python) if info.python else "",
     )

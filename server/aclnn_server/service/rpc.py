@@ -6,17 +6,22 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from aclnn import wire
 from aclnn.errors import AclnnError, InvalidParameterError, LimitExceededError
 from aclnn.status import to_status
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2
+from aclnn.wire import Answer, Batch, BulkRead, BulkWrite
 from aclnn_server.service.calls import Call
 from aclnn_server.service.chunks import read_chunks, write_chunks
 from aclnn_server.service.device_calls import DeviceCalls
@@ -25,12 +30,32 @@ from aclnn_server.service.operator_calls import OperatorCalls
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.sessions.registry import Registry
 
+_R = TypeVar("_R")
+
 SERVICES = tuple(
     service
     for file in (operator_service_pb2, pb)
     for service in file.DESCRIPTOR.services_by_name.values()
 )
 """Descriptors of the services that are served."""
+CHUNK_THREADS = 64
+"""Writes and reads in chunks that are served at the same time; more wait."""
+
+
+class InHand:
+    """Counts the calls and commands that are being served."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self.count -= 1
 
 
 class Service:
@@ -45,11 +70,14 @@ class Service:
         self._limit = submit_calls
         self._open = 0
         self._lock = threading.Lock()
-        # A Submit call holds a thread for as long as it is open: in a pool of its own, so that it never
-        # keeps a unary call waiting. The few threads above the limit are there to refuse.
+        self.in_hand = InHand()
+        # A call holds a thread for as long as its client likes, when it is open or in chunks: in pools of
+        # their own, so that they never keep a unary call waiting. The few threads above the limit are
+        # there to refuse.
         self._submit_threads = ThreadPoolExecutor(submit_calls + 8, "aclnn-submit")
+        self._chunk_threads = ThreadPoolExecutor(CHUNK_THREADS, "aclnn-chunks")
         device = DeviceCalls()
-        self._commands: dict[str, Callable[[Call, Any], Message]] = {
+        self._commands: dict[str, Callable[[Call, Any], Any]] = {
             field.name: getattr(operators if hasattr(operators, field.name) else device, field.name)
             for field in pb.Command.DESCRIPTOR.fields
         }
@@ -64,20 +92,28 @@ class Service:
         ]
 
     def close(self) -> None:
-        """Ends the threads of Submit calls; the calls have ended."""
-        self._submit_threads.shutdown(wait=False)
+        """Ends the threads; the calls have ended."""
+        self._submit_threads.shutdown()
+        self._chunk_threads.shutdown()
 
     # --- unary and chunked calls ------------------------------------------------------------------
 
     def _handler(self, method: MethodDescriptor) -> grpc.RpcMethodHandler[Any, Any]:
         name = _snake(method.name)
-        codec = (GetMessageClass(method.input_type).FromString, _serialize)
+        codec = (_lenient(GetMessageClass(method.input_type).FromString), _serialize)
         if name == "submit":
-            return grpc.stream_stream_rpc_method_handler(self._in_own_threads(), *codec)
+            return grpc.stream_stream_rpc_method_handler(
+                _in(self._submit_threads, self._submit), _lenient(wire.decode_request), None
+            )
         if name == "write_buffer":
-            return grpc.stream_unary_rpc_method_handler(self._guarded(write_chunks), *codec)
+            write = self._guarded(lambda call, parts: write_chunks(call, map(_readable, parts)))
+            return grpc.stream_unary_rpc_method_handler(
+                _in(self._chunk_threads, write), _lenient(wire.decode_write), _serialize
+            )
         if name == "read_buffer":
-            return grpc.unary_stream_rpc_method_handler(self._read_chunks, *codec)
+            return grpc.unary_stream_rpc_method_handler(
+                _in(self._chunk_threads, self._read_chunks), codec[0], None
+            )
         if name == "create_stream":
             return grpc.unary_unary_rpc_method_handler(self._guarded(self._create_stream), *codec)
         if name in self._commands:
@@ -91,58 +127,54 @@ class Service:
         self, act: Callable[[Call, Any], Message]
     ) -> Callable[[Any, grpc.ServicerContext], Message]:
         def handle(request: Any, rpc: grpc.ServicerContext) -> Message:  # noqa: ANN401
-            try:
-                return act(self._unary(rpc), request)
-            except Exception as error:
-                _abort(rpc, foreseen(error))
+            with self._unary(rpc) as call:
+                return act(call, _readable(request))
 
         return handle
 
-    def _unary(self, rpc: grpc.ServicerContext) -> Call:
-        return Call(self._registry, expired=lambda: not rpc.is_active())
+    @contextmanager
+    def _unary(self, rpc: grpc.ServicerContext) -> Iterator[Call]:
+        """One call, from its beginning to its end; what it fails with is told to the client."""
+        call = Call(self._registry, expired=lambda: not rpc.is_active())
+        try:
+            with self.in_hand:
+                yield call
+        except grpc.RpcError:
+            raise  # the client broke its call off; gRPC knows
+        except Exception as error:
+            _abort(rpc, foreseen(error))
+        finally:
+            call.end()
 
     def _create_stream(self, call: Call, request: pb.CreateStreamRequest) -> Message:
         if request.context_id:
-            return self._commands["create_stream"](call, request)
+            response: Message = self._commands["create_stream"](call, request)
+            return response
         return self._server.create_lone_stream(request)
 
     def _read_chunks(
         self, request: pb.ReadBufferRequest, rpc: grpc.ServicerContext
-    ) -> Iterator[pb.ReadBufferResponse]:
-        try:
-            yield from read_chunks(self._unary(rpc), request)
-        except Exception as error:
-            _abort(rpc, foreseen(error))
+    ) -> Iterator[bytes]:
+        with self._unary(rpc) as call:
+            for chunk in read_chunks(call, _readable(request)):
+                yield wire.encode_read(chunk.data)
 
-    # --- Submit -----------------------------------------------------------------------------------
+    # --- Submit ---------------------------------------------------------------------------------
 
-    def _in_own_threads(
-        self,
-    ) -> Callable[[Iterator[pb.SubmitRequest], grpc.ServicerContext], Iterator[pb.SubmitResponse]]:
-        def submit(
-            requests: Iterator[pb.SubmitRequest], rpc: grpc.ServicerContext
-        ) -> Iterator[pb.SubmitResponse]:
-            return self._submit(requests, rpc)
-
-        submit.experimental_thread_pool = self._submit_threads  # type: ignore[attr-defined]
-        return submit
-
-    def _submit(
-        self, requests: Iterator[pb.SubmitRequest], rpc: grpc.ServicerContext
-    ) -> Iterator[pb.SubmitResponse]:
+    def _submit(self, requests: Iterator[Batch], rpc: grpc.ServicerContext) -> Iterator[bytes]:
         with self._lock:
             self._open += 1
         try:
-            yield from self._batches(requests)
+            yield from self._batches(map(_readable, requests))
         except grpc.RpcError:
             return  # the client is gone; its context waits for it, for the time of its lease
-        except AclnnError as error:
-            _abort(rpc, error)
+        except Exception as error:
+            _abort(rpc, foreseen(error))
         finally:
             with self._lock:
                 self._open -= 1
 
-    def _batches(self, requests: Iterator[pb.SubmitRequest]) -> Iterator[pb.SubmitResponse]:
+    def _batches(self, requests: Iterator[Batch]) -> Iterator[bytes]:
         if self._open > self._limit:
             raise LimitExceededError(
                 f"the server has {self._limit} open Submit calls, as many as allowed",
@@ -159,27 +191,67 @@ class Service:
         context.begin_call()
         try:
             call = Call(self._registry, context)
-            yield self._answer(call, first)
-            for request in requests:
-                yield self._answer(call, request)
+            for batch in chain((first,), requests):
+                yield context.batches.once(
+                    batch.sequence, batch.acknowledged, partial(self._answer, call, batch)
+                )
         finally:
             context.end_call()
 
-    def _answer(self, call: Call, request: pb.SubmitRequest) -> pb.SubmitResponse:
-        return pb.SubmitResponse(
-            sequence=request.sequence,
-            results=[self._result(call, command) for command in request.commands],
-        )
+    def _answer(self, call: Call, batch: Batch) -> bytes:
+        results: list[pb.Result | BulkRead] = []
+        for command in batch.commands:
+            if results and isinstance(results[-1], BulkRead):
+                # A view of a buffer that the next command may write.
+                results[-1] = BulkRead(bytes(results[-1].data))
+            with self.in_hand:
+                results.append(self._result(call, command))
+        return wire.encode_response(Answer(batch.sequence, results))
 
-    def _result(self, call: Call, command: pb.Command) -> pb.Result:
-        name = command.WhichOneof("command")
+    def _result(self, call: Call, command: pb.Command | BulkWrite) -> pb.Result | BulkRead:
         try:
+            if isinstance(command, BulkWrite):
+                return pb.Result(write_buffer=self._commands["write_buffer"](call, command))
+            name = command.WhichOneof("command")
             if name is None:
                 raise InvalidParameterError("the command is empty", parameter="command")
             response = self._commands[name](call, getattr(command, name))
         except Exception as error:
             return pb.Result(error=foreseen(error).to_proto())
-        return pb.Result(**{name: response})  # type: ignore[arg-type]
+        if isinstance(response, BulkRead):
+            return response
+        return pb.Result(**{name: response})
+
+
+def _in(threads: ThreadPoolExecutor, serve: Callable[[Any, Any], _R]) -> Callable[[Any, Any], _R]:
+    """The same handler, served in threads of its own."""
+
+    def handle(request: Any, rpc: grpc.ServicerContext) -> _R:  # noqa: ANN401
+        return serve(request, rpc)
+
+    handle.experimental_thread_pool = threads  # type: ignore[attr-defined]
+    return handle
+
+
+class _Malformed:
+    """What stands for a message that cannot be decoded."""
+
+
+def _lenient(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    # gRPC may answer twice where a decoder fails, and then never forgets the call, nor ever stops.
+    def read(encoded: bytes) -> Any:  # noqa: ANN401 - a message
+        try:
+            return decode(encoded)
+        except Exception:
+            return _Malformed()
+
+    return read
+
+
+def _readable(message: Any) -> Any:  # noqa: ANN401 - a message, or an iterator of messages
+    if isinstance(message, _Malformed):
+        raise InvalidParameterError("the message cannot be decoded: it is not of this schema")
+    return message
 
 
 def _abort(rpc: grpc.ServicerContext, error: AclnnError) -> NoReturn:

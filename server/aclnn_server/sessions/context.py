@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from aclnn.errors import (
@@ -13,8 +15,11 @@ from aclnn.errors import (
     HandleExistsError,
     InvalidParameterError,
     NotReadyError,
+    StreamDestroyedError,
+    WaitTimeoutError,
 )
 from aclnn_server.backends.base import Device
+from aclnn_server.sessions.batches import Batches
 from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.handles import Handles, check_room, unknown
 from aclnn_server.sessions.limits import Limits, Usage
@@ -55,25 +60,98 @@ class Session:
         self.stream = stream
         self.device_stream = context.device.create_stream()
         self._workspace: Buffer | None = None
+        self._ended = False
+        self._device_uses = 0
+        self._changed = threading.Condition(threading.Lock())
 
     def lend_workspace(self, size: int) -> Buffer:
-        """Scratch memory for the next execution; work in order shares it, and it grows on demand."""
-        if self._workspace is None or self._workspace.size < size:
-            grown = Buffer(0, size, self.context.account)
-            self._free_workspace()
-            self._workspace = grown
-        return self._workspace
+        """Scratch memory for the next execution; work in order shares it, and it grows on demand.
+
+        It is held for the caller, who ends the use.
+
+        Raises:
+            OutOfMemoryError: 207001.
+            StreamDestroyedError: the stream was destroyed.
+        """
+        with self._changed:
+            if self._ended:
+                raise StreamDestroyedError("the stream was destroyed")
+            if self._workspace is None or self._workspace.size < size:
+                self._free_workspace()
+                self._workspace = Buffer(0, size, self.context.account)
+            self._workspace.hold()
+            return self._workspace
 
     def _free_workspace(self) -> None:
         if self._workspace is not None:
             self._workspace.free()
             self._workspace = None
 
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits for all work queued so far, on the device too; its failures are kept for later.
+
+        Raises:
+            WaitTimeoutError: 507046, `timeout` seconds passed.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        self.stream.wait(timeout=timeout)
+        self.settle(None if end is None else max(0.0, end - time.monotonic()))
+
+    def settle(self, timeout: float | None = None) -> None:
+        """Waits for the device's part of the work; what failed in it is kept for :func:`synchronize`."""
+        with self._device_stream() as usable:
+            if usable:
+                try:
+                    self.context.device.synchronize(self.device_stream, timeout)
+                except WaitTimeoutError:
+                    raise
+                except AclnnError as failure:
+                    self.stream.note_failure(failure)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all work is done, on the device too."""
+        if self.stream.depth:
+            return False
+        with self._device_stream() as usable:
+            return not usable or self.context.device.is_idle(self.device_stream)
+
+    @contextmanager
+    def _device_stream(self) -> Iterator[bool]:
+        """Keeps the device's stream from ending while it is used; gives whether it has not ended yet."""
+        with self._changed:
+            usable = not self._ended
+            self._device_uses += usable
+        try:
+            yield usable
+        finally:
+            with self._changed:
+                self._device_uses -= usable
+                self._changed.notify_all()
+
     def destroy(self) -> None:
         """Drops queued work, waits for running work and gives everything back."""
         self.stream.destroy()
-        self._free_workspace()
+        with self._changed:
+            self._ended = True
+            self._changed.wait_for(lambda: not self._device_uses)
+            self._free_workspace()
         self.context.device.destroy_stream(self.device_stream)
+
+
+def synchronize(sessions: Sequence[Session], timeout: float | None) -> None:
+    """Waits for all work queued in the streams so far, then raises a failure that was not reported yet.
+
+    Raises:
+        WaitTimeoutError: 507046, `timeout` seconds passed.
+        StreamDestroyedError: a stream was destroyed meanwhile.
+        AclnnError: the first failure of the first stream that has one; the others' stay for the next time.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    for session in sessions:
+        session.wait(None if end is None else max(0.0, end - time.monotonic()))
+    for session in sessions:
+        session.stream.raise_failure()
 
 
 class Context:
@@ -91,8 +169,11 @@ class Context:
         self.buffers: Handles[Buffer] = Handles("buffer", limits.buffers)
         self.executors: Handles[Executor] = Handles("executor", limits.executors)
         self.events: Handles[Event] = Handles("event", limits.events)
+        self.batches = Batches()
         self.sessions: dict[str, Session] = {}
         self.closed = False
+        self._default: Session | None = None
+        self._destroyed = False
         self._environment = environment
         self._open_calls = 0
         self._lock = threading.RLock()
@@ -107,17 +188,18 @@ class Context:
 
     @property
     def expired(self) -> bool:
-        """Whether the client has been silent for its lease."""
-        return not self._open_calls and self._environment.clock() - self._seen > self.lease
+        """Whether the client has been silent for its lease; a closed context stays expired."""
+        silent = self._environment.clock() - self._seen > self.lease
+        return self.closed or (silent and not self._open_calls)
 
     def begin_call(self) -> None:
-        """Notes an open Submit call: while there is one, the lease does not end."""
+        """Notes a call in hand: while there is one, the lease does not end."""
         with self._lock:
             self._check_open()
             self._open_calls += 1
 
     def end_call(self) -> None:
-        """Notes the end of a Submit call."""
+        """Notes the end of a call."""
         with self._lock:
             self._open_calls -= 1
             self.renew()
@@ -138,12 +220,14 @@ class Context:
                 environment.workers, self.limits.queued_commands, environment.unexpected
             )
             session = self.sessions[stream_id] = Session(stream_id, self, stream)
+            self._default = self._default or session
             return session
 
     @property
     def default_session(self) -> Session:
         """The session of the default stream."""
-        return next(iter(self.sessions.values()))
+        assert self._default is not None
+        return self._default
 
     def session(self, stream_id: str) -> Session:
         """Finds a stream's session; an empty id is the default stream.
@@ -172,9 +256,10 @@ class Context:
                     "the default stream lives as long as its context", parameter="stream_id"
                 )
             del self.sessions[session.id]
-        session.destroy()
-        for executor in self.executors.take_all(lambda e: e.stream_id == stream_id):
-            executor.release(self.account)
+        with ExitStack() as last_first:
+            for executor in self.executors.take_all(lambda e: e.stream_id == session.id):
+                last_first.callback(executor.end, self.account)
+            last_first.callback(session.destroy)
 
     # --- buffers ----------------------------------------------------------------------------------
 
@@ -201,8 +286,11 @@ class Context:
 
     # --- executors --------------------------------------------------------------------------------
 
-    def keep_executor(self, executor: Executor) -> None:
-        """Makes a planned call known; releases it where its stream has ended meanwhile.
+    def keep_executor(self, executor: Executor) -> Executor:
+        """Makes a planned call known; ends it where its stream has ended meanwhile.
+
+        Returns:
+            The executor, or the one that a call with the same id made meanwhile.
 
         Raises:
             HandleNotFoundError: the stream has ended.
@@ -217,16 +305,16 @@ class Context:
             with self._lock:
                 self.session(executor.stream_id)
                 self._run_before.pop(executor.id, None)
-                if self.executors.add(executor.id, make) is not executor:
-                    raise HandleExistsError(
-                        f"executor {executor.id} exists", parameter="executor_id"
-                    )
+                kept = self.executors.add(executor.id, make)
         except BaseException:
-            executor.release(self.account)
+            executor.end(self.account)
             raise
+        if kept is not executor:
+            executor.end(self.account)
+        return kept
 
     def take_executor(self, executor_id: int) -> Executor:
-        """Finds an executor for phase two; a one-shot one is the first caller's alone.
+        """Finds an executor for phase two and begins a run; a one-shot one is the first caller's alone.
 
         Raises:
             ExecutorUsedError: it is one-shot and was run before.
@@ -240,11 +328,13 @@ class Context:
                     parameter="executor_id",
                 )
             if found is None or found.repeatable:
-                return self.executors.find(executor_id)
+                return self.executors.find(executor_id).begin_run()
             self._run_before[executor_id] = None
             if len(self._run_before) > REMEMBERED_EXECUTORS:
                 self._run_before.popitem(last=False)
-            return self.executors.take(executor_id)
+            taken = self.executors.take(executor_id).begin_run()
+            taken.end(self.account)
+            return taken
 
     # --- the whole --------------------------------------------------------------------------------
 
@@ -257,28 +347,36 @@ class Context:
             contexts=1,
             streams=len(depths),
             executors=len(self.executors),
-            buffers=len(self.buffers),
+            buffers=self.account.buffers,
             bytes=self.account.used,
             events=len(self.events),
             queued_commands=sum(depths),
         )
 
+    def close(self) -> bool:
+        """Takes no more calls and drops queued work; returns whether nothing runs any more."""
+        with self._lock:
+            self.closed = True
+            sessions = list(self.sessions.values())
+        running = [session for session in sessions if not session.stream.stop()]
+        return not running
+
     def destroy(self) -> None:
         """Destroys the context with all that it holds; once, whoever calls it."""
         with self._lock:
-            if self.closed:
+            if self._destroyed:
                 return
-            self.closed = True
+            self._destroyed = self.closed = True
             sessions = list(self.sessions.values())
-        for session in sessions:
-            session.destroy()
-        for executor in self.executors.take_all():
-            executor.release(self.account)
-        for buffer in self.buffers.take_all():
-            buffer.free()
-        self.events.take_all()
-        with self._lock:
             self.sessions.clear()
+        self.events.take_all()
+        with ExitStack() as last_first:  # what fails to end keeps nothing else from ending
+            for buffer in self.buffers.take_all():
+                last_first.callback(buffer.free)
+            for executor in self.executors.take_all():
+                last_first.callback(executor.end, self.account)
+            for session in sessions:
+                last_first.callback(session.destroy)
 
     def _check_open(self) -> None:
         if self.closed:

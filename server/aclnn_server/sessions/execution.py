@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from aclnn.arguments import TensorArgument
@@ -11,7 +12,7 @@ from aclnn.errors import InvalidParameterError, NullPointerError
 from aclnn.tensors import TensorSpec
 from aclnn_server.backends.base import Memory
 from aclnn_server.sessions.context import Session
-from aclnn_server.sessions.executors import Executor, Slot
+from aclnn_server.sessions.executors import Executor, Slot, storages_of
 from aclnn_server.sessions.memory import Buffer
 from aclnn_server.sessions.planning import bind_buffer, take_in
 from aclnn_server.sessions.streams import Work
@@ -73,6 +74,8 @@ class Execution:
     """Buffers that the work uses."""
     owned: list[tuple[Memory, int]] = field(default_factory=list)
     """Memory that ends with the run."""
+    lent: Buffer | None = None
+    """The session's workspace, where it lends it."""
     outputs: list[Returned] = field(default_factory=list)
     timing: Timing = field(default_factory=Timing)
     work: Work | None = None
@@ -94,12 +97,16 @@ class Execution:
         device, stream = self.session.context.device, self.session.device_stream
         begin = time.monotonic_ns()
         self.timing.queue = begin - self.work.queued_ns
-        lent = {i: slot.memory for i, slot in enumerate(self.slots)}
-        device.run(self.executor.plan, self.executor.storages(lent), self.workspace, stream)
+        if self.work.waited:
+            self.session.settle()  # so that what failed before is not taken for this run's failure
+        executor = self.executor
+        storages = storages_of(executor.signature, executor.arguments, self.slots)
+        device.run(executor.plan, storages, self.workspace, stream)
+        if self.work.waited:
+            device.synchronize(stream)
         end = time.monotonic_ns()
         self.timing.run = end - begin
         if self.returns:
-            device.synchronize(stream)
             self._take_out()
             self.timing.copy_out = time.monotonic_ns() - end
 
@@ -115,11 +122,12 @@ class Execution:
     def release(self) -> None:
         """Gives back what ends with the run."""
         account = self.session.context.account
-        for memory, size in self.owned:
-            account.release(memory, size)
-        self.owned.clear()
-        if not self.executor.repeatable:
-            self.executor.release(account)
+        with ExitStack() as last_first:  # what fails to go keeps nothing else from going
+            last_first.callback(self.executor.end_run, account)
+            if self.lent is not None:
+                last_first.callback(self.lent.end_use)
+            for memory, size in self.owned:
+                last_first.callback(account.release, memory, size)
 
 
 def execute(
@@ -143,7 +151,8 @@ def execute(
 
     Raises:
         NullPointerError: 161001, a workspace is needed and null; an input has no storage.
-        InvalidParameterError: 161002, the workspace is smaller than planned; a binding does not fit.
+        InvalidParameterError: 161002, the workspace is smaller than planned; a binding does not fit; the
+            outputs to return do not fit one message.
         HandleNotFoundError, ExecutorUsedError: no such executor; run before.
         OutOfMemoryError, LimitExceededError: memory for workspace or outputs; queue full.
         AclnnError: what the work failed with, where it is waited for.
@@ -160,13 +169,15 @@ def execute(
                 operator=executor.signature.name,
                 parameter="asynchronous",
             )
+        _check_answer(execution)
         _provide_workspace(execution, workspace)
         _provide_storages(execution)
         execution.work = Work(
             execution.run,
             tuple(execution.buffers),
             waited=wait,
-            expired=expired,
+            # Nobody waits for the answer of what was only queued.
+            expired=expired if wait else None,
             on_end=execution.release,
         )
         session.stream.enqueue(execution.work, inline=wait or _is_small(executor))
@@ -179,6 +190,20 @@ def execute(
     return execution
 
 
+def _check_answer(execution: Execution) -> None:
+    limit = execution.session.context.limits.bulk_bytes
+    returned = [slot for slot in execution.slots if slot.returned]
+    size = sum(slot.tensor.spec.storage_bytes for slot in returned)
+    if size > limit:
+        names = ", ".join(slot.parameter.name for slot in returned)
+        raise InvalidParameterError(
+            f"{names} would be returned with {size} bytes; one message carries at most {limit}: "
+            "give a buffer",
+            operator=execution.executor.signature.name,
+            parameter=returned[0].parameter.name,
+        )
+
+
 def _is_small(executor: Executor) -> bool:
     return sum(slot.tensor.spec.storage_bytes for slot in executor.slots) <= INLINE_BYTES
 
@@ -188,9 +213,8 @@ def _provide_workspace(execution: Execution, workspace: Workspace | None) -> Non
     context = execution.session.context
     if workspace is None:
         if needed:
-            lent = execution.session.lend_workspace(needed)
-            execution.buffers.append(lent)
-            execution.workspace = lent.memory
+            execution.lent = execution.session.lend_workspace(needed)
+            execution.workspace = execution.lent.memory
         return
     if not workspace.buffer_id and workspace.size:
         raise NullPointerError(
@@ -244,10 +268,12 @@ def _rebound(execution: Execution, slot: Slot, binding: Binding) -> Slot:
     bound = replace(slot, tensor=tensor, buffer=None, memory=None, owned_bytes=0)
     begin = time.monotonic_ns()
     bind_buffer(context, bound, operator)
-    take_in(context, bound)
+    try:
+        take_in(context, bound)
+    finally:
+        if bound.owned_bytes:
+            execution.owned.append((bound.memory, bound.owned_bytes))
     execution.timing.copy_in += time.monotonic_ns() - begin
-    if bound.owned_bytes:
-        execution.owned.append((bound.memory, bound.owned_bytes))
     return bound
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from aclnn.arguments import ArgumentValue, TensorArgument
 from aclnn.errors import HandleNotFoundError, InvalidParameterError, NullPointerError
 from aclnn.signatures import Kind, Parameter, Signature
 from aclnn_server.backends.base import Memory, Plan, Storage, Value
+from aclnn_server.sessions.handles import unknown
 from aclnn_server.sessions.memory import Account, Buffer
 
 
@@ -60,26 +63,59 @@ class Executor:
     repeatable: bool
     stream_id: str
     """Session that holds it."""
-    lists: frozenset[int] = field(default_factory=frozenset)
-    """Positions of tensor list arguments."""
+    _runs: int = 0
+    _ended: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def storages(self, lent: dict[int, Memory]) -> list[Storage]:
-        """Memory of each argument; `lent` is that of slots, by index, that have none of their own."""
-        result: list[Storage] = [
-            () if i in self.lists else None for i in range(len(self.arguments))
-        ]
-        for index, slot in enumerate(self.slots):
-            memory = lent.get(index, slot.memory)
-            held = result[slot.argument]
-            result[slot.argument] = (*held, memory) if isinstance(held, tuple) else memory
-        return result
+    def begin_run(self) -> Executor:
+        """Keeps the plan and what came inline until :meth:`end_run`; gives the executor itself.
 
-    def release(self, account: Account) -> None:
-        """Gives back what came inline."""
-        for slot in self.slots:
-            if slot.owned_bytes:
-                account.release(slot.memory, slot.owned_bytes)
-                slot.memory, slot.owned_bytes = None, 0
+        Raises:
+            HandleNotFoundError: it was destroyed meanwhile.
+        """
+        with self._lock:
+            if self._ended:
+                raise unknown(f"executor {self.id}", "executor_id")
+            self._runs += 1
+        return self
+
+    def end_run(self, account: Account) -> None:
+        """Ends a run; the last one of a destroyed executor gives everything back."""
+        with self._lock:
+            self._runs -= 1
+            last = self._ended and self._runs == 0
+        if last:
+            self._release(account)
+
+    def end(self, account: Account) -> None:
+        """Destroys the executor: it is run no more, and goes when the runs in hand are over."""
+        with self._lock:
+            last = self._runs == 0 and not self._ended
+            self._ended = True
+        if last:
+            self._release(account)
+
+    def _release(self, account: Account) -> None:
+        with ExitStack() as last_first:  # what fails to go keeps nothing else from going
+            for slot in self.slots:
+                if slot.owned_bytes:
+                    last_first.callback(account.release, slot.memory, slot.owned_bytes)
+                    slot.memory, slot.owned_bytes = None, 0
+            last_first.callback(account.device.discard, self.plan)
+
+
+def storages_of(
+    signature: Signature, arguments: tuple[ArgumentValue, ...], slots: Iterable[Slot]
+) -> list[Storage]:
+    """Memory of each argument; ``None`` for a tensor that has none yet."""
+    result: list[Storage] = [
+        () if value is not None and parameter.kind is Kind.TENSOR_LIST else None
+        for parameter, value in zip(signature.parameters, arguments, strict=True)
+    ]
+    for slot in slots:
+        held = result[slot.argument]
+        result[slot.argument] = (*held, slot.memory) if isinstance(held, tuple) else slot.memory
+    return result
 
 
 def values_of(arguments: tuple[ArgumentValue, ...]) -> tuple[Value, ...]:

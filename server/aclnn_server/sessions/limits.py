@@ -32,6 +32,11 @@ class Limits:
     submit_calls: int = 1024
     """Open Submit calls of the server."""
 
+    @property
+    def bulk_bytes(self) -> int:
+        """Bytes of tensors or of a buffer in one message, which leaves the rest for everything else."""
+        return max(1, self.message_bytes - 1024)
+
 
 @dataclass(slots=True)
 class Usage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from aclnn_server.sessions.streams import Stream
 
 
+_REMEMBERED_STREAMS = 8
+"""Streams that used a buffer, of which those that are done with it are forgotten above this number."""
+
+
 class Account:
     """Counts a context's bytes of device memory against its quota."""
 
@@ -21,6 +25,8 @@ class Account:
         self.device = device
         self.limit = limit
         self.used = 0
+        self.buffers = 0
+        """Buffers of the client whose memory has not gone back, freed or not."""
         self._lock = threading.Lock()
 
     def allocate(self, size: int, what: str) -> Memory:
@@ -46,9 +52,11 @@ class Account:
             raise
 
     def release(self, memory: Memory, size: int) -> None:
-        """Gives memory back."""
-        self.device.release(memory)
-        self._credit(size)
+        """Gives memory back; it is off the account also where the device fails to take it."""
+        try:
+            self.device.release(memory)
+        finally:
+            self._credit(size)
 
     def _charge(self, size: int, what: str) -> None:
         with self._lock:
@@ -63,6 +71,11 @@ class Account:
         with self._lock:
             self.used -= size
 
+    def count_buffers(self, change: int) -> None:
+        """Counts a client's buffer, 1 when it is made and -1 when its memory has gone back."""
+        with self._lock:
+            self.buffers += change
+
 
 class Buffer:
     """Bytes of device memory that a client knows by an id.
@@ -73,7 +86,8 @@ class Buffer:
     __slots__ = ("_account", "_lock", "_uses", "freed", "id", "last_uses", "memory", "size")
 
     def __init__(self, buffer_id: int, size: int, account: Account) -> None:
-        self.memory: Memory = account.allocate(size, f"buffer {buffer_id}")
+        what = f"buffer {buffer_id}" if buffer_id else "the workspace"
+        self.memory: Memory = account.allocate(size, what)
         self.id = buffer_id
         self.size = size
         self.freed = False
@@ -82,20 +96,34 @@ class Buffer:
         self._account = account
         self._uses = 0
         self._lock = threading.Lock()
+        account.count_buffers(1 if buffer_id else 0)
 
-    def begin_use(self, stream: Stream, number: int) -> None:
-        """Notes that queued work uses the buffer."""
+    def hold(self) -> None:
+        """Keeps the memory until :meth:`end_use`, also while the buffer is freed.
+
+        Raises:
+            HandleNotFoundError: it is freed already.
+        """
         with self._lock:
+            if self.freed:
+                raise HandleNotFoundError(f"buffer {self.id} was freed", parameter="buffer_id")
             self._uses += 1
+
+    def note_work(self, stream: Stream, number: int) -> None:
+        """Notes that work in `stream` holds the buffer."""
+        with self._lock:
+            if len(self.last_uses) > _REMEMBERED_STREAMS:
+                last_uses = self.last_uses.items()
+                self.last_uses = {s: last for s, last in last_uses if not s.has_done(last)}
             self.last_uses[stream] = number
 
     def end_use(self) -> None:
-        """Notes that the work is over, run or dropped."""
+        """Ends a use that :meth:`hold` began: the work is over, run or dropped."""
         with self._lock:
             self._uses -= 1
             last = self.freed and self._uses == 0
         if last:
-            self._account.release(self.memory, self.size)
+            self._give_back()
 
     @contextmanager
     def held(self) -> Iterator[Memory]:
@@ -105,10 +133,7 @@ class Buffer:
             HandleNotFoundError: it was freed meanwhile.
         """
         self.wait_unused()
-        with self._lock:
-            if self.freed:
-                raise HandleNotFoundError(f"buffer {self.id} was freed", parameter="buffer_id")
-            self._uses += 1
+        self.hold()
         try:
             yield self.memory
         finally:
@@ -117,16 +142,19 @@ class Buffer:
     def free(self) -> None:
         """Frees the buffer; once."""
         with self._lock:
+            unused = self._uses == 0 and not self.freed
             self.freed = True
-            unused = self._uses == 0
         if unused:
-            self._account.release(self.memory, self.size)
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._account.count_buffers(-1 if self.id else 0)
+        self._account.release(self.memory, self.size)
 
     def wait_unused(self) -> None:
         """Waits until work that is queued now and uses the buffer is over."""
         with self._lock:
             waits = list(self.last_uses.items())
-            self.last_uses.clear()
         for stream, number in waits:
             stream.wait(number)
 
@@ -143,3 +171,20 @@ class Buffer:
                 operator=operator,
                 parameter=parameter,
             )
+
+
+def hold_all(buffers: Sequence[Buffer]) -> None:
+    """Holds all of the buffers, or none where one is freed.
+
+    Raises:
+        HandleNotFoundError: one is freed.
+    """
+    held: list[Buffer] = []
+    try:
+        for buffer in buffers:
+            buffer.hold()
+            held.append(buffer)
+    except HandleNotFoundError:
+        for buffer in held:
+            buffer.end_use()
+        raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aclnn.arguments import ArgumentValue
 from aclnn.errors import HandleExistsError
-from aclnn.signatures import Kind, Signature
+from aclnn.signatures import Signature
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.executors import (
     Executor,
@@ -12,8 +12,10 @@ from aclnn_server.sessions.executors import (
     check_bytes,
     check_storage,
     slots_of,
+    storages_of,
     values_of,
 )
+from aclnn_server.sessions.handles import check_room
 
 
 def plan(
@@ -41,26 +43,23 @@ def plan(
     context, operator = session.context, signature.name
     existing = context.executors.get(executor_id)
     if existing is not None:
-        return _same_plan(existing, signature, arguments, repeatable=repeatable)
+        return _same_plan(existing, session, signature, arguments, repeatable=repeatable)
+    check_room(len(context.executors), context.limits.executors, "executors")
     slots = list(slots_of(signature, arguments))
     for slot in slots:
         check_bytes(slot, context.limits.tensor_bytes, operator)
         bind_buffer(context, slot, operator)
-    planned = context.device.plan(operator, values_of(arguments))
-    for slot in slots:
-        check_storage(slot, operator, repeatable=repeatable)
-    executor = Executor(
-        executor_id,
-        signature,
-        arguments,
-        planned,
-        slots,
-        repeatable,
-        session.id,
-        lists=_list_positions(signature, arguments),
+    planned = context.device.plan(
+        operator,
+        values_of(arguments),
+        storages_of(signature, arguments, slots),
+        repeatable=repeatable,
     )
+    executor = Executor(executor_id, signature, arguments, planned, slots, repeatable, session.id)
     _take_in(context, executor)
-    context.keep_executor(executor)
+    kept = context.keep_executor(executor)
+    if kept is not executor:
+        return _same_plan(kept, session, signature, arguments, repeatable=repeatable)
     return executor
 
 
@@ -92,38 +91,35 @@ def take_in(context: Context, slot: Slot) -> None:
     name = slot.parameter.name
     if slot.parameter.output:
         slot.memory = context.account.allocate(len(data), name)
+        slot.owned_bytes = len(data)
         context.device.write(slot.memory, memoryview(data))
     else:
         slot.memory = context.account.wrap(memoryview(data), name)
-    slot.owned_bytes = len(data)
+        slot.owned_bytes = len(data)
 
 
 def _take_in(context: Context, executor: Executor) -> None:
     try:
         for slot in executor.slots:
+            check_storage(slot, executor.signature.name, repeatable=executor.repeatable)
+        for slot in executor.slots:
             take_in(context, slot)
     except BaseException:
-        executor.release(context.account)
+        executor.end(context.account)
         raise
-
-
-def _list_positions(signature: Signature, arguments: tuple[ArgumentValue, ...]) -> frozenset[int]:
-    return frozenset(
-        position
-        for position, parameter in enumerate(signature.parameters)
-        if parameter.kind is Kind.TENSOR_LIST and arguments[position] is not None
-    )
 
 
 def _same_plan(
     existing: Executor,
+    session: Session,
     signature: Signature,
     arguments: tuple[ArgumentValue, ...],
     *,
     repeatable: bool,
 ) -> Executor:
     same = (
-        existing.signature == signature
+        existing.stream_id == session.id
+        and existing.signature == signature
         and existing.arguments == arguments
         and existing.repeatable == repeatable
     )

@@ -6,7 +6,7 @@ import secrets
 import threading
 from collections.abc import Sequence
 
-from aclnn.errors import HandleNotFoundError, SessionLostError
+from aclnn.errors import HandleNotFoundError, ServerUnavailable, SessionLostError
 from aclnn_server.backends.base import Device
 from aclnn_server.sessions.context import Context, Environment, Session
 from aclnn_server.sessions.handles import check_room, unknown
@@ -24,6 +24,7 @@ class Registry:
         self._contexts: dict[str, Context] = {}
         self._sessions: dict[str, Session] = {}
         self._owned: set[str] = set()
+        self._closed = False
         self._lock = threading.Lock()
 
     # --- making -----------------------------------------------------------------------------------
@@ -38,14 +39,20 @@ class Registry:
         Raises:
             HandleNotFoundError: no such device.
             LimitExceededError: as many contexts as allowed exist.
+            ServerUnavailable: the server is stopping.
         """
         device = self._place(device_index)
         context = Context(self._new_id(), device, lease, self._environment)
-        session = context.add_session(self._new_id())
         with self._lock:
+            if self._closed:
+                raise ServerUnavailable("the server is stopping")
             check_room(len(self._contexts), self._environment.limits.contexts, "contexts", "server")
             self._contexts[context.id] = context
-            self._sessions[session.id] = session
+        try:
+            self.create_stream(context)
+        except BaseException:
+            self.destroy_context(context)
+            raise
         return context
 
     def _place(self, index: int | None) -> Device:
@@ -63,6 +70,8 @@ class Registry:
         """Creates a stream in a context; errors as :meth:`Context.add_session`."""
         session = context.add_session(self._new_id())
         with self._lock:
+            if context.id not in self._contexts:
+                raise unknown("context", "context_id")  # destroyed meanwhile, the stream with it
             self._sessions[session.id] = session
         return session
 
@@ -113,7 +122,7 @@ class Registry:
         """Destroys a context with all that it holds."""
         with self._lock:
             self._contexts.pop(context.id, None)
-            for stream_id in context.sessions:
+            for stream_id in list(context.sessions):
                 self._sessions.pop(stream_id, None)
                 self._owned.discard(stream_id)
         context.destroy()
@@ -127,19 +136,29 @@ class Registry:
         if session.id in self._owned:
             self.destroy_context(session.context)
             return
-        session.context.remove_session(session.id)
-        with self._lock:
-            self._sessions.pop(session.id, None)
+        try:
+            session.context.remove_session(session.id)
+        finally:
+            if session.id not in session.context.sessions:
+                with self._lock:
+                    self._sessions.pop(session.id, None)
 
     def reap(self) -> int:
-        """Destroys contexts whose leases have ended; returns how many."""
-        expired = [context for context in list(self._contexts.values()) if context.expired]
-        for context in expired:
-            self.destroy_context(context)
-        return len(expired)
+        """Destroys contexts whose leases have ended; returns how many.
+
+        Never waits for a kernel: a context with running work is closed, and destroyed by a later call.
+        """
+        ended = 0
+        for context in list(self._contexts.values()):
+            if context.expired and context.close():
+                self.destroy_context(context)
+                ended += 1
+        return ended
 
     def close(self) -> None:
-        """Destroys every context."""
+        """Destroys every context, and opens no more."""
+        with self._lock:
+            self._closed = True
         for context in list(self._contexts.values()):
             self.destroy_context(context)
 

@@ -19,7 +19,8 @@ from aclnn.errors import (
     StreamDestroyedError,
     WaitTimeoutError,
 )
-from aclnn_server.sessions.memory import Buffer
+from aclnn_server.backends.base import Moment
+from aclnn_server.sessions.memory import Buffer, hold_all
 
 
 class Work:
@@ -61,25 +62,34 @@ class Work:
         self._on_end = on_end
         self._failure: AclnnError | None = None
 
-    def run(self) -> AclnnError | None:
+    def run(self, unexpected: Callable[[BaseException], AclnnError]) -> AclnnError | None:
         """Runs the work, or drops it when it has expired; returns how it failed."""
         self.started_ns = time.monotonic_ns()
-        if self.expired is not None and self.expired():
-            return self.end(CancelledError("the call was over before its work was run"))
+        failure: AclnnError | None = None
         try:
+            if self.expired is not None and self.expired():
+                raise CancelledError("the call was over before its work was run")
             self.task()
         except AclnnError as error:
-            return self.end(error)
-        return self.end(None)
+            failure = error
+        except BaseException as error:
+            failure = unexpected(error)
+        return self.end(failure, unexpected)
 
-    def end(self, failure: AclnnError | None) -> AclnnError | None:
-        """Releases what the work held; its failure is for whoever waits."""
-        for buffer in self.buffers:
-            buffer.end_use()
-        if self._on_end is not None:
-            self._on_end()
+    def end(
+        self, failure: AclnnError | None, unexpected: Callable[[BaseException], AclnnError]
+    ) -> AclnnError | None:
+        """Releases what the work held, once; its failure is for whoever waits."""
         self._failure = failure
-        return failure
+        releases = [buffer.end_use for buffer in self.buffers]
+        if self._on_end is not None:
+            releases.append(self._on_end)
+        for release in releases:
+            try:
+                release()
+            except Exception as error:  # the device is ill; the stream must not stop for it
+                self._failure = self._failure or unexpected(error)
+        return self._failure
 
     def raise_failure(self) -> None:
         """Raises what the work failed with, if it did."""
@@ -103,6 +113,7 @@ class Stream:
         self._destroyed = False
         self._queued = 0
         self._done = 0
+        self._dropped = 0
         self._failure: AclnnError | None = None
 
     @property
@@ -116,18 +127,22 @@ class Stream:
         Raises:
             LimitExceededError: the queue is full.
             StreamDestroyedError: the stream was destroyed.
+            HandleNotFoundError: one of the work's buffers was freed.
         """
         with self._changed:
             self._check_room()
+            hold_all(work.buffers)
             self._queued += 1
             work.number = self._queued
             work.queued_ns = time.monotonic_ns()
             for buffer in work.buffers:
-                buffer.begin_use(self, work.number)
+                buffer.note_work(self, work.number)
+            # Where others are before it, whoever runs or waits for them takes this one too.
+            first = not (self._queue or self._running or self._parked)
             self._queue.append(work)
-        if inline:
-            self.drain()
-        else:
+        if first and inline:
+            self.drain(target=work.number)
+        elif first:
             self._workers.schedule(self)
 
     def _check_room(self) -> None:
@@ -139,29 +154,40 @@ class Stream:
                 retry_after_ms=10,
             )
 
-    def drain(self, seconds: float | None = None) -> bool:
-        """Runs queued work on this thread, unless another does; returns whether work is left for later."""
+    def drain(self, *, target: int | None = None, seconds: float | None = None) -> None:
+        """Runs queued work on this thread, unless another does; leaves to the workers what remains.
+
+        Args:
+            target: number of the last work to run here; `None`: all.
+            seconds: time after which no more is begun here.
+        """
         until = None if seconds is None else time.monotonic() + seconds
         work = self._take(first=True)
         while work is not None:
             self._run(work)
-            if until is not None and time.monotonic() > until:
-                with self._changed:
-                    self._running = False
-                    self._changed.notify_all()
-                    return bool(self._queue)
+            if self.has_done(target) or (until is not None and time.monotonic() > until):
+                self._hand_over()
+                return
             work = self._take(first=False)
-        return False
+
+    def has_done(self, target: int | None) -> bool:
+        """Whether the work with that number is done; `None` is no work."""
+        return target is not None and self._done >= target
+
+    def _hand_over(self) -> None:
+        with self._changed:
+            self._running = False
+            self._count_dropped()
+            left = bool(self._queue)
+        if left:
+            self._workers.schedule(self)
 
     def _run(self, work: Work) -> None:
-        try:
-            failure = work.run()
-        except BaseException as error:
-            failure = work.end(self._unexpected(error))
+        failure = work.run(self._unexpected)
+        if failure is not None and not work.waited:
+            self.note_failure(failure)
         with self._changed:
             self._done += 1
-            if failure is not None and not work.waited and self._failure is None:
-                self._failure = failure
             self._changed.notify_all()
 
     def _take(self, *, first: bool) -> Work | None:
@@ -170,7 +196,7 @@ class Stream:
                 return None
             self._running = False
             if not self._queue:
-                self._changed.notify_all()
+                self._count_dropped()
                 return None
             mark = self._queue[0].mark
             if mark is not None and not mark.call_when_passed(self._unpark):
@@ -191,49 +217,80 @@ class Stream:
             WaitTimeoutError: 507046, `timeout` seconds passed.
         """
         target = self._queued if number is None else number
-        if timeout is None:
-            self.drain()
+        if timeout is None and not self.has_done(target):
+            self.drain(target=target)
         with self._changed:
             if not self._changed.wait_for(lambda: self._done >= target, timeout):
                 raise WaitTimeoutError(
                     f"the stream has {self.depth} commands left after {timeout:g} seconds"
                 )
 
+    def note_failure(self, failure: AclnnError) -> None:
+        """Keeps a failure for :meth:`synchronize`; the first one counts."""
+        with self._changed:
+            if self._failure is None:
+                self._failure = failure
+
     def synchronize(self, timeout: float | None = None) -> None:
         """Waits for all work queued so far and raises its first unreported failure."""
         self.wait(timeout=timeout)
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Raises the first unreported failure, if there is one, or that the stream was destroyed."""
         with self._changed:
             failure, self._failure = self._failure, None
+            if failure is None and self._destroyed:
+                failure = StreamDestroyedError("the stream was destroyed")
         if failure is not None:
             raise failure
 
-    def destroy(self) -> None:
-        """Drops queued work and waits for running work; once it returns, nothing runs any more."""
+    def stop(self) -> bool:
+        """Drops queued work and takes no more; returns whether nothing runs any more."""
         with self._changed:
             self._destroyed = True
             dropped = list(self._queue)
             self._queue.clear()
         for work in dropped:
-            work.end(StreamDestroyedError("the stream was destroyed before the work was run"))
+            error = StreamDestroyedError("the stream was destroyed before the work was run")
+            work.end(error, self._unexpected)
         with self._changed:
-            self._done += len(dropped)
-            self._changed.notify_all()
+            self._dropped += len(dropped)
+            self._count_dropped()
+            return not self._running
+
+    def _count_dropped(self) -> None:
+        # Numbers are counted in order: dropped work is done when what ran before it is.
+        if not self._running:
+            self._done += self._dropped
+            self._dropped = 0
+        self._changed.notify_all()
+
+    def destroy(self) -> None:
+        """Drops queued work and waits for running work; once it returns, nothing runs any more."""
+        self.stop()
+        with self._changed:
             self._changed.wait_for(lambda: not self._running)
 
 
 class Mark:
-    """One recording of an event: passed when the work queued before it is done."""
+    """One recording of an event: passed when the work queued before it is done.
+
+    Where the device runs later than the stream, the stream passes it first, and then the device does.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
         self._calls: list[Callable[[], None]] = []
         self.passed_ns = 0
-        """Time at which it was passed; 0 before."""
+        """Time at which the stream passed it; 0 before."""
+        self.moment: Moment | None = None
+        """The device's part; ``None`` where the device is no later than the stream."""
 
     @property
     def passed(self) -> bool:
         """Whether it has been passed."""
-        return self.passed_ns != 0
+        return self.passed_ns != 0 and (self.moment is None or self.moment.passed)
 
     def set_passed(self) -> None:
         """Passes the mark and lets everyone go on who waits for it."""
@@ -245,16 +302,26 @@ class Mark:
             call()
 
     def call_when_passed(self, call: Callable[[], None]) -> bool:
-        """Tells whether it has been passed; if not, `call` is called once it is."""
+        """Tells whether the stream has passed it; if not, `call` is called once it does."""
         with self._changed:
-            if not self.passed:
+            if not self.passed_ns:
                 self._calls.append(call)
-            return self.passed
+            return self.passed_ns != 0
 
     def wait(self, timeout: float | None) -> bool:
         """Waits until it is passed; returns whether it was within `timeout` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
         with self._changed:
-            return self._changed.wait_for(lambda: self.passed, timeout)
+            passed = self._changed.wait_for(lambda: self.passed_ns, timeout)
+        if not passed or self.moment is None:
+            return bool(passed)
+        return self.moment.wait(None if end is None else max(0.0, end - time.monotonic()))
+
+    def nanoseconds_since(self, earlier: Mark) -> int:
+        """Time between two marks that were passed; negative where `earlier` was passed later."""
+        if self.moment is None or earlier.moment is None:
+            return self.passed_ns - earlier.passed_ns
+        return self.moment.nanoseconds_since(earlier.moment)
 
 
 class Workers:
@@ -287,8 +354,7 @@ class Workers:
                 if self._stopped:
                     return
                 stream = self._ready.popleft()
-            if stream.drain(self.SLICE_SECONDS):
-                self.schedule(stream)
+            stream.drain(seconds=self.SLICE_SECONDS)
 
     def stop(self) -> None:
         """Ends the threads, after the work that they are running."""

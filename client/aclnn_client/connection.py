@@ -1,0 +1,256 @@
+"""A connection to one server: its address, its channel, its unary calls, and errors in plain words."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from google.protobuf.message import Message
+
+from aclnn.errors import (
+    AclnnError,
+    HandleNotFoundError,
+    InvalidParameterError,
+    ServerUnavailable,
+    WaitTimeoutError,
+)
+
+if TYPE_CHECKING:
+    import grpc
+
+    from aclnn.v1.device_service_pb2_grpc import DeviceServiceStub
+    from aclnn.v1.operator_service_pb2_grpc import OperatorServiceStub
+    from aclnn_client.submit_call import SubmitCall
+
+CONNECT_SECONDS = 5.0
+"""Longest wait for a server that does not answer at all, where no time limit is given."""
+CLOSE_SECONDS = 5.0
+"""Longest wait for a server to take note of a goodbye."""
+
+_Response = TypeVar("_Response", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What to trust and how to prove who one is. Files in PEM form; each may be left out."""
+
+    root_certificates: str | PathLike[str] | None = None
+    """Certificates that the server's is to be signed by; without, those that gRPC brings."""
+    certificate: str | PathLike[str] | None = None
+    """The client's own certificate, where the server asks for one (mutual TLS)."""
+    key: str | PathLike[str] | None = None
+    """Private key of `certificate`."""
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidParameterError(
+                "tls has only one of certificate and key; a client proves itself with both",
+                parameter="tls",
+            )
+
+
+class Connection:
+    """One channel to one server. Thread-safe."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str | None = None,
+        tls: bool | Tls | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Prepares the channel; nothing is sent yet. Arguments as of :func:`aclnn_client.connect`.
+
+        Raises:
+            InvalidParameterError: the address, the token, a TLS file or the time limit cannot be.
+        """
+        # gRPC takes a while to be imported, which who only wants a Tensor's type need not wait for.
+        from aclnn.v1.device_service_pb2_grpc import DeviceServiceStub
+        from aclnn.v1.operator_service_pb2_grpc import OperatorServiceStub
+
+        self.address = address
+        self.timeout = _check_timeout(timeout)
+        self._metadata = _metadata(token)
+        self._channel = _open_channel(address, tls)
+        self._closed = threading.Lock()
+        self.devices: DeviceServiceStub = DeviceServiceStub(self._channel)
+        """Calls of DeviceService."""
+        self.operators: OperatorServiceStub = OperatorServiceStub(self._channel)
+        """Calls of OperatorService."""
+
+    def call(
+        self,
+        method: Callable[..., _Response],
+        request: Message,
+        *,
+        doing: str,
+        timeout: float | None = None,
+    ) -> _Response:
+        """Makes one unary call.
+
+        Args:
+            method: of one of the stubs.
+            request: its request.
+            doing: what for, to follow "while" in an error's text.
+            timeout: seconds; default the connection's, and without one 5.
+
+        Raises:
+            ServerUnavailable: no answer; the text names the address.
+            AclnnError: the server's error.
+        """
+        import grpc
+
+        from aclnn.status import from_rpc_error
+
+        limit = timeout or self.timeout or CONNECT_SECONDS
+        try:
+            return method(request, timeout=limit, metadata=self._metadata)
+        except grpc.RpcError as rpc_error:
+            error = from_rpc_error(rpc_error, doing=doing)
+        except ValueError:  # gRPC's way to say that the channel is closed
+            raise HandleNotFoundError("the context is closed") from None
+        if isinstance(error, WaitTimeoutError):
+            error = ServerUnavailable(f"no answer within {limit:g} seconds while {doing}")
+        raise self.named(error) from None
+
+    def named(self, error: AclnnError) -> AclnnError:
+        """The error, with the address where the server did not answer."""
+        if isinstance(error, ServerUnavailable) and self.address not in error.message:
+            return ServerUnavailable(
+                f"{self.address}: {error.message}",
+                retry_after_ms=error.retry_after_ms,
+            )
+        return error
+
+    def open_submit(self, *, timed: bool) -> SubmitCall:
+        """Opens Submit, without waiting; see :func:`aclnn_client.submit_call.open_call`."""
+        from aclnn_client.submit_call import open_call
+
+        return open_call(self._channel, self._metadata, timed=timed)
+
+    def close(self) -> None:
+        """Closes the channel; calls that are under way end."""
+        if self._closed.acquire(blocking=False):
+            self._channel.close()
+
+
+# --- what the caller gives --------------------------------------------------------------------------
+
+
+def _open_channel(address: str, tls: bool | Tls | None) -> grpc.Channel:
+    import grpc
+
+    target, host = target_of(address)
+    options: list[tuple[str, Any]] = [
+        ("grpc.max_receive_message_length", -1),  # the server's own limit holds
+        # A connection of its own: no waiting behind another context's uploads, and no memory of an
+        # attempt that failed before the server was started.
+        ("grpc.use_local_subchannel_pool", 1),
+        # A connection that broke is tried again at once: the context waits for no longer than its lease.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 1_000),
+        # Finds out that the other machine is gone when nothing tells.
+        ("grpc.keepalive_time_ms", 20_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+    ]
+    if is_local(host):
+        options.append(("grpc.enable_http_proxy", 0))
+    if tls is None or tls is False:
+        return grpc.insecure_channel(target, options)
+    return grpc.secure_channel(target, _credentials(Tls() if tls is True else tls), options)
+
+
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    import grpc
+
+    return grpc.ssl_channel_credentials(
+        root_certificates=_read(tls.root_certificates, "tls.root_certificates"),
+        private_key=_read(tls.key, "tls.key"),
+        certificate_chain=_read(tls.certificate, "tls.certificate"),
+    )
+
+
+def _read(path: str | PathLike[str] | None, parameter: str) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidParameterError(
+            f"{parameter} is {str(path)!r}, which cannot be read: {error.strerror}",
+            parameter=parameter,
+        ) from None
+
+
+def _metadata(token: str | None) -> tuple[tuple[str, str], ...]:
+    if token is None:
+        return ()
+    if not re.fullmatch(r"[\x21-\x7e]+", token):
+        raise InvalidParameterError(
+            "token is empty or has other than printable ASCII characters without spaces",
+            parameter="token",
+        )
+    return (("authorization", f"Bearer {token}"),)
+
+
+def _check_timeout(timeout: float | None) -> float | None:
+    if timeout is not None and not timeout > 0:
+        raise InvalidParameterError(
+            f"timeout is {timeout!r}; it must be None or a number of seconds above 0",
+            parameter="timeout",
+        )
+    return timeout
+
+
+def target_of(address: str) -> tuple[str, str]:
+    """Reads an address.
+
+    Returns:
+        gRPC's name for it, and the host (empty for a socket file).
+
+    Raises:
+        InvalidParameterError: it is neither ``host:port`` nor ``unix:path``.
+    """
+    if not isinstance(address, str):
+        raise _bad_address(address, f"a {type(address).__name__}")
+    if address.startswith("unix:"):
+        path = address.removeprefix("unix:").removeprefix("//")
+        if not path or "\0" in path:
+            raise _bad_address(address, "no path of a socket")
+        return f"unix:{path}", ""
+    if "://" in address:
+        raise _bad_address(address, "a URL; leave out what is before the host")
+    host, separator, port = address.rpartition(":")
+    if not separator or not host:
+        raise _bad_address(address, "no port" if not separator else "no host")
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        raise _bad_address(address, "no port of 1 to 65535")
+    if ":" in host and not re.fullmatch(r"\[[0-9a-fA-F:.]+(%\w+)?\]", host):
+        raise _bad_address(address, "an IPv6 address without brackets")
+    if not re.fullmatch(r"[\w.-]+|\[.+\]", host):
+        raise _bad_address(address, "no host name")
+    return f"dns:///{host}:{port}", host.strip("[]")
+
+
+def _bad_address(address: object, what: str) -> InvalidParameterError:
+    return InvalidParameterError(
+        f"address is {address!r} ({what}); it must be host:port, [IPv6]:port or unix:path",
+        parameter="address",
+    )
+
+
+def is_local(host: str) -> bool:
+    """Whether the host is this machine, as far as the name tells."""
+    if host in ("", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,202 @@
+"""Operators in one line: arrays in, array out, one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aclnn.errors import InvalidParameterError
+from aclnn.pythonic import Pythonic
+from aclnn.tensors import TensorSpec
+from aclnn_client.arrays import Array, as_array, data_type
+from aclnn_client.context import AnyContext
+from aclnn_client.stream import AnyStream
+from aclnn_client.tensor import AnyTensor
+from aclnn_client.travelling import call_inline, template
+from aclnn_client.two_phase import Executor, place
+from aclnn_client.values import encode, in_order, tight
+
+_Context = AnyContext[Any, Any, Any, Any]
+
+
+class Operators:
+    """The operators of :data:`aclnn_client.ops.PYTHONIC`, and any more that the server has one-line forms
+    of, as functions of a context.
+
+    ``context.ops.smooth_l1_loss_backward(grad, x, target, reduction="mean", beta=1.0)`` takes arrays
+    and gives an array. Where an input is a tensor of the context, it gives a tensor, and does not wait
+    for the computation.
+    """
+
+    def __init__(self, context: _Context) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        from aclnn_client.ops import PYTHONIC
+
+        if name.startswith("_"):
+            raise AttributeError(name)
+        form = PYTHONIC.get(name)
+        served = form is None
+        function = _served(self._context, name) if form is None else _function(self._context, form)
+        if not served or self._context.commands.blocking:
+            setattr(self, name, function)
+        return function
+
+    def __dir__(self) -> list[str]:
+        from aclnn_client.ops import PYTHONIC
+
+        return sorted(PYTHONIC)
+
+
+def _function(context: _Context, form: Pythonic) -> Callable[..., Any]:
+    def function(*values: Any, stream: AnyStream | None = None, **named: Any) -> Any:  # noqa: ANN401
+        inputs, attributes = _bind(form, values, named)
+        return context.drive(_call(context, form, inputs, attributes, stream))
+
+    names = [*form.inputs, *(f"{name}={value!r}" for name, value in form.attributes.items())]
+    function.__name__ = function.__qualname__ = form.name
+    function.__doc__ = f"{form.name}({', '.join(names)}, *, stream=None), by {form.operator}."
+    return function
+
+
+def _served(context: _Context, name: str) -> Callable[..., Any]:
+    """The function of an operator that only the server knows."""
+    if context.commands.blocking:
+        return _function(context, context.drive(context.find_form(name)))
+
+    def function(*values: Any, stream: AnyStream | None = None, **named: Any) -> Any:  # noqa: ANN401
+        return context.drive(_call_served(context, name, values, named, stream))
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+async def _call_served(
+    context: _Context,
+    name: str,
+    values: Sequence[Any],
+    named: dict[str, Any],
+    stream: AnyStream | None,
+) -> Any:  # noqa: ANN401 - as of _call
+    form = await context.find_form(name)
+    return await _call(context, form, *_bind(form, values, named), stream)
+
+
+def _bind(
+    form: Pythonic, values: Sequence[Any], named: dict[str, Any]
+) -> tuple[list[Any], dict[str, object]]:
+    """Sorts the arguments of a call by the form's names; attributes as numbers."""
+    names = (*form.inputs, *form.attributes)
+    if len(values) > len(names):
+        raise TypeError(f"{form.name}() takes {len(names)} arguments, and got {len(values)}")
+    given = dict(zip(names, values, strict=False))
+    for name, value in named.items():
+        if name not in names or name in given:
+            problem = "got two values for" if name in given else "has no"
+            raise TypeError(f"{form.name}() {problem} argument {name!r}")
+        given[name] = value
+    missing = [name for name in form.inputs if name not in given]
+    if missing:
+        raise TypeError(f"{form.name}() misses {', '.join(missing)}")
+    inputs = [given[name] for name in form.inputs]
+    attributes = {
+        name: form.number(name, given.get(name, default))
+        for name, default in form.attributes.items()
+    }
+    return inputs, attributes
+
+
+# --- the three ways that the data can take ----------------------------------------------------------
+
+
+async def _call(
+    context: _Context,
+    form: Pythonic,
+    given: list[Any],
+    attributes: dict[str, object],
+    stream: AnyStream | None,
+) -> Any:  # noqa: ANN401 - one array or tensor, or a tuple of them
+    stream = context.default_stream if stream is None else stream
+    _check_contexts(context, form, given, stream)
+    arrays = [
+        as_array(value, parameter=name)
+        for name, value in zip(form.inputs, given, strict=True)
+        if not isinstance(value, AnyTensor)
+    ]
+    if len(arrays) < len(given):
+        return _single(await _resident(context, form, given, attributes, stream))
+    signature = await context.find_signature(form.operator)
+    prepared = template(form, signature, arrays, attributes)
+    if prepared.traffic <= context.commands.inline_bytes:
+        return _single(await call_inline(context, prepared, arrays, stream))
+    return _single(await _large(context, form, arrays, attributes, stream))
+
+
+def _check_contexts(context: _Context, form: Pythonic, given: list[Any], stream: AnyStream) -> None:
+    for name, value in zip((*form.inputs, "stream"), (*given, stream), strict=True):
+        if isinstance(value, AnyTensor | AnyStream) and value.context is not context:
+            raise InvalidParameterError(
+                f"{name} belongs to another context", operator=form.operator, parameter=name
+            )
+
+
+def _single(results: list[Any]) -> Any:  # noqa: ANN401
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+async def _large(
+    context: _Context,
+    form: Pythonic,
+    arrays: list[Array],
+    attributes: dict[str, object],
+    stream: AnyStream,
+) -> list[Array]:
+    """Upload, both phases and download in one flight: for large arrays."""
+    inputs = [await context.upload(tight(array)) for array in arrays]
+    outputs = await _run(context, form, inputs, attributes, stream, wait=False)
+    for tensor in inputs:
+        tensor.free()
+    results = [await output.download() for output in outputs]
+    for output in outputs:
+        output.free()
+    return results
+
+
+async def _resident(
+    context: _Context,
+    form: Pythonic,
+    given: list[Any],
+    attributes: dict[str, object],
+    stream: AnyStream,
+) -> list[AnyTensor[Any]]:
+    """Both phases on tensors that stay on the device; a small array goes with the call."""
+    pairs = zip(form.inputs, given, strict=True)
+    inputs = [await place(context, value, name) for name, value in pairs]
+    return await _run(context, form, inputs, attributes, stream, wait=True)
+
+
+async def _run(
+    context: _Context,
+    form: Pythonic,
+    inputs: list[Any],
+    attributes: dict[str, object],
+    stream: AnyStream,
+    *,
+    wait: bool,
+) -> list[AnyTensor[Any]]:
+    specs = [
+        value.spec
+        if isinstance(value, AnyTensor)
+        else TensorSpec.contiguous(value.shape, data_type(value.dtype))
+        for value in inputs
+    ]
+    outputs = [
+        context.create_tensor(spec.shape, spec.dtype) for spec in form.results(specs, attributes)
+    ]
+    signature = await context.find_signature(form.operator)
+    call = encode(signature, in_order(form, signature, inputs, attributes, outputs))
+    executor = Executor(context, call, context.commands.next_id(), repeatable=False)
+    await executor.plan(wait=wait)
+    await executor.execute(stream)
+    return outputs

@@ -1,0 +1,195 @@
+"""The numbered requests of one context, over as many calls as it takes.
+
+A connection that breaks is no end: the call is opened again, and what has not been answered is sent again.
+The server knows each request by its number and applies it once. Only when the server is gone, does not
+answer for long, or has a reason of its own to end the call, is it over.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from aclnn import wire
+from aclnn.errors import AclnnError, HandleNotFoundError, InternalError, ServerUnavailable
+from aclnn.v1 import device_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from aclnn_client.submit_call import SubmitCall
+
+RESUME_SECONDS = 10.0
+"""How long to try to reach the server again."""
+PAUSE_SECONDS = 0.05
+"""Between the first attempts to reach it; doubled after each, up to a second."""
+_NOBODY_THERE = ("nothing listens there", "there is no such socket")
+
+
+class EndedByServer(ServerUnavailable):
+    """The server ended the call without giving a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request that has not been answered."""
+
+    number: int
+    message: bytes
+    commands: int
+
+
+class Requests:
+    """Sends requests and reads answers; `send` by one thread at a time, `next` by one at a time."""
+
+    def __init__(self, open_call: Callable[[], SubmitCall], context_id: str) -> None:
+        """Opens nothing yet.
+
+        Args:
+            open_call: opens Submit, without waiting.
+            context_id: context of every command.
+        """
+        self._open_call = open_call
+        self._head = pb.SubmitRequest(context_id=context_id).SerializeToString()
+        self._lock = threading.RLock()
+        # All below is guarded by the lock.
+        self._call: SubmitCall | None = None
+        self._introduced = False
+        """Whether the call knows its context, which its first request names."""
+        self._sending = False
+        self._number = 0
+        self._answered = 0
+        self._unanswered: deque[_Sent] = deque()
+        self._resend: deque[bytes] = deque()
+        self._attempts = 0
+        self._broken_at = self._open_at = 0.0
+        self._over: AclnnError | None = None
+        """Why the call is being ended from this side."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether a request can be sent now."""
+        if self._sending or self._resend:
+            return False
+        return self._call is not None or time.monotonic() >= self._open_at
+
+    def send(self, commands: Sequence[wire.Part], count: int) -> None:
+        """Starts sending a request of `count` commands, encoded in parts; it must be ready."""
+        with self._lock:
+            self._number += 1
+            message = wire.join_request("", self._number, commands, self._answered)
+            self._unanswered.append(_Sent(self._number, message, count))
+            self._transmit(message)
+
+    def _transmit(self, message: bytes) -> None:
+        call = self._opened()
+        self._sending = True
+        # Fields of one message that come in two parts are read as one.
+        call.send(message if self._introduced else self._head + message)
+        self._introduced = True
+
+    def _opened(self) -> SubmitCall:
+        if self._call is None:
+            self._call, self._introduced = self._open_call(), False
+        return self._call
+
+    def next(self, timeout: float) -> wire.Answer | AclnnError | None:
+        """Waits for what happens next.
+
+        Returns:
+            The answer to the oldest request; why all has ended; or ``None``: another can be sent.
+
+        Raises:
+            TimeoutError: nothing of the kind happened in `timeout` seconds, or :meth:`wake` was called.
+        """
+        call = self._connected(timeout)
+        if call is None:
+            assert self._over is not None
+            return self._over
+        happening = call.next(timeout)
+        with self._lock:
+            if happening is None:
+                self._sent()
+                return None
+            if isinstance(happening, bytes):
+                return self._read(happening)
+            return self._ended(happening)
+
+    def _connected(self, timeout: float) -> SubmitCall | None:
+        """The call, opened if it is time; ``None`` where it never will be."""
+        pause = self._open_at - time.monotonic()
+        if self._call is None and self._over is None and pause > 0:
+            time.sleep(min(pause, timeout))
+            raise TimeoutError
+        with self._lock:
+            if self._call is None and self._over is not None:
+                return None
+            call = self._opened()
+            if self._resend and not self._sending:
+                self._transmit(self._resend.popleft())
+            return call
+
+    def _sent(self) -> None:
+        self._sending = False
+        if self._resend:
+            self._transmit(self._resend.popleft())
+            raise TimeoutError
+
+    def _read(self, response: bytes) -> wire.Answer:
+        try:
+            answer = wire.decode_response(response)
+        except DecodeError:
+            answer = wire.Answer(0, [])
+        asked = self._unanswered[0] if self._unanswered else None
+        if asked is None or (answer.sequence, len(answer.results)) != (
+            asked.number,
+            asked.commands,
+        ):
+            self.cancel(InternalError("the server's answers do not fit what was asked"))
+            raise TimeoutError
+        self._unanswered.popleft()
+        self._answered = answer.sequence
+        self._attempts = 0
+        return answer
+
+    # --- the end, or not ----------------------------------------------------------------------------
+
+    def _ended(self, error: AclnnError) -> AclnnError:
+        """What to do about a call that has ended: begin anew, or give the reason why not."""
+        if self._over is not None or not self._worth_another_call(error):
+            self._over = self._over or error
+            return self._over
+        pause = PAUSE_SECONDS * 2 ** (self._attempts - 1) if self._attempts else 0.0
+        self._open_at = time.monotonic() + min(pause, 1.0)
+        self._attempts += 1
+        self._call, self._sending = None, False
+        self._resend = deque(sent.message for sent in self._unanswered)
+        raise TimeoutError
+
+    def _worth_another_call(self, error: AclnnError) -> bool:
+        if not isinstance(error, ServerUnavailable) or isinstance(error, EndedByServer):
+            return False
+        if any(words in error.message for words in _NOBODY_THERE):
+            return False
+        now = time.monotonic()
+        if not self._attempts:
+            self._broken_at = now
+        return now - self._broken_at < RESUME_SECONDS
+
+    def cancel(self, reason: AclnnError | None = None) -> None:
+        """Ends all from this side; `next` tells it."""
+        with self._lock:
+            if self._over is None:
+                self._over = reason or HandleNotFoundError("the context is closed")
+            if self._call is not None:
+                self._call.cancel()
+
+    def wake(self) -> None:
+        """Ends a wait in `next` early. For signal handlers."""
+        call = self._call
+        if call is not None:
+            call.wake()

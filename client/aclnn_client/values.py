@@ -1,0 +1,214 @@
+"""Arguments of a prototype: what callers give, as it travels, and what a plan is remembered by."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from aclnn import arguments
+from aclnn.arguments import ArgumentValue, TensorArgument
+from aclnn.dtypes import BOOL, COMPLEX64, FLOAT, INT64, DType
+from aclnn.errors import InvalidParameterError
+from aclnn.pythonic import Pythonic
+from aclnn.signatures import Kind, Parameter, Signature
+from aclnn.tensors import Scalar, TensorSpec, describe
+from aclnn.v1 import tensor_pb2
+from aclnn_client.arrays import Array, ArrayLike, as_array
+from aclnn_client.tensor import AnyTensor, plan_key
+
+TensorLike = AnyTensor[Any] | ArrayLike
+"""A tensor; for an input also what an array can be made of; ``None`` is a null pointer."""
+ScalarLike = Scalar | complex | float | int | bool | np.generic | None
+"""A :class:`Scalar`, or a number: INT64 for an int, FLOAT for a float, BOOL for a bool, COMPLEX64 for a
+complex, its own dtype for a NumPy scalar. ``None`` is a null pointer."""
+
+
+@dataclass(slots=True)
+class Call:
+    """The arguments of one call, encoded."""
+
+    signature: Signature
+    messages: list[tensor_pb2.Argument] = field(default_factory=list)
+    """One per parameter, in order."""
+    key: tuple[Hashable, ...] | None = ()
+    """What equal calls have in common; ``None`` where that cannot be told."""
+    tensors: dict[tuple[int, int], AnyTensor[Any]] = field(default_factory=dict)
+    """Tensors with a buffer, by position of the argument and in its list."""
+    specs: dict[tuple[int, int], TensorSpec] = field(default_factory=dict)
+    """Specs of all tensors, likewise."""
+
+
+def tensors_of(values: Iterable[object]) -> Iterator[AnyTensor[Any]]:
+    """The tensors among the arguments of a call, those in lists too."""
+    for value in values:
+        if isinstance(value, AnyTensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from (item for item in value if isinstance(item, AnyTensor))
+
+
+def check_count(signature: Signature, values: Sequence[object]) -> None:
+    """Checks that there is one value per parameter.
+
+    Raises:
+        InvalidParameterError: 161002, there are more or fewer; the text names the parameters.
+    """
+    parameters = signature.parameters
+    if len(values) != len(parameters):
+        names = ", ".join(parameter.name for parameter in parameters)
+        missing = parameters[len(values)].name if len(values) < len(parameters) else ""
+        raise InvalidParameterError(
+            f"got {len(values)} arguments; it takes {len(parameters)}: {names}",
+            operator=signature.name,
+            parameter=missing,
+        )
+
+
+def encode(signature: Signature, values: Sequence[object]) -> Call:
+    """Encodes the arguments of a call.
+
+    Args:
+        signature: of the operator.
+        values: one per parameter, in order: tensors, arrays, numbers, sequences, ``None``.
+
+    Raises:
+        InvalidParameterError: 161002, a value does not fit its parameter.
+    """
+    check_count(signature, values)
+    call = Call(signature)
+    key: list[Hashable] = [signature.name]
+    for position, (parameter, given) in enumerate(zip(signature.parameters, values, strict=True)):
+        if isinstance(given, AnyTensor) and parameter.kind is Kind.TENSOR:
+            call.tensors[position, 0], call.specs[position, 0] = given, given.spec
+            call.messages.append(given.message)
+            key.append(given.plan_key)
+            continue
+        value = _convert(call, position, parameter, given)
+        call.messages.append(arguments.encode(parameter, value, signature.name))
+        key.append(_key(value))
+    call.key = _hashable(tuple(key))
+    return call
+
+
+def _convert(call: Call, position: int, parameter: Parameter, given: Any) -> ArgumentValue:  # noqa: ANN401
+    if given is None:
+        return None
+    name = call.signature.name
+    match parameter.kind:
+        case Kind.TENSOR:
+            return _tensor(call, (position, 0), parameter, given)
+        case Kind.TENSOR_LIST:
+            items = enumerate(_items(parameter, given, name))
+            return tuple(_tensor(call, (position, i), parameter, item) for i, item in items)
+        case Kind.SCALAR:
+            return _scalar(parameter, given, name)
+        case Kind.SCALAR_LIST:
+            items = enumerate(_items(parameter, given, name))
+            return tuple(_scalar(parameter, item, name) for _, item in items)
+        case Kind.INT_ARRAY | Kind.FLOAT_ARRAY | Kind.BOOL_ARRAY:
+            return _items(parameter, given, name)
+    value: ArgumentValue = given
+    return value
+
+
+def _tensor(
+    call: Call,
+    slot: tuple[int, int],
+    parameter: Parameter,
+    given: Any,  # noqa: ANN401
+) -> TensorArgument:
+    if isinstance(given, AnyTensor):
+        call.tensors[slot] = given
+        call.specs[slot] = given.spec
+        return given.as_argument()
+    if isinstance(given, TensorArgument):
+        call.specs[slot] = given.spec
+        return given
+    operator = call.signature.name
+    if given is None or isinstance(given, str):
+        _refuse(parameter, f"{given!r}, which is no tensor", operator)
+    if parameter.output:
+        _refuse(
+            parameter,
+            f"a {type(given).__name__}; an output must be a tensor of the context, for example "
+            "context.empty(shape, dtype)",
+            operator,
+        )
+    spec, storage = describe(tight(as_array(given, parameter=parameter.name)))
+    call.specs[slot] = spec
+    return TensorArgument(spec, storage.tobytes())
+
+
+def in_order(
+    form: Pythonic,
+    signature: Signature,
+    inputs: Sequence[object],
+    attributes: Mapping[str, object],
+    outputs: Sequence[object],
+) -> list[object]:
+    """The arguments of a one-line call in the order of the prototype."""
+    values = {
+        **dict(zip(form.inputs, inputs, strict=True)),
+        **attributes,
+        **dict(zip(form.outputs, outputs, strict=True)),
+    }
+    return [values[parameter.name] for parameter in signature.parameters]
+
+
+def tight(array: Array) -> Array:
+    """The array, or a copy of it where it is a view of memory that is larger than it needs."""
+    spec, _ = describe(array)
+    return array if spec.storage_elements <= spec.elements else array.copy()
+
+
+def _items(parameter: Parameter, given: Any, operator: str) -> tuple[Any, ...]:  # noqa: ANN401
+    if isinstance(given, str | bytes | AnyTensor):
+        _refuse(parameter, f"{given!r}, which is no sequence", operator)
+    try:
+        return tuple(given)
+    except TypeError:
+        _refuse(parameter, f"{given!r}, which is no sequence", operator)
+
+
+def _scalar(parameter: Parameter, given: Any, operator: str) -> Scalar:  # noqa: ANN401
+    if isinstance(given, Scalar):
+        return given
+    if isinstance(given, np.generic):
+        return Scalar(given.item(), given.dtype)
+    dtype = next((dtype for kind, dtype in _SCALARS if isinstance(given, kind)), None)
+    if dtype is None:
+        _refuse(parameter, f"{given!r}, which is no number or Scalar", operator)
+    return Scalar(given, dtype)
+
+
+_SCALARS: tuple[tuple[type[complex | float | int | bool], DType], ...] = (
+    (bool, BOOL),
+    (int, INT64),
+    (float, FLOAT),
+    (complex, COMPLEX64),
+)
+
+
+def _refuse(parameter: Parameter, what: str, operator: str) -> NoReturn:
+    raise InvalidParameterError(
+        f"{parameter.name} is {what}", operator=operator, parameter=parameter.name
+    )
+
+
+def _key(value: ArgumentValue) -> Hashable:
+    if isinstance(value, TensorArgument):
+        return plan_key(value.spec, in_buffer=value.buffer_id is not None)
+    if isinstance(value, tuple):
+        return tuple(_key(item) for item in value)
+    return value
+
+
+def _hashable(key: tuple[Hashable, ...]) -> tuple[Hashable, ...] | None:
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key

@@ -1,0 +1,197 @@
+"""Executors: equal calls planned once, runs repeated and bound anew, and what is left behind."""
+
+from __future__ import annotations
+
+import gc
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aclnn_client import (
+    AclnnError,
+    Context,
+    InvalidParameterError,
+    connect,
+    execute,
+    get_workspace_size,
+    ops,
+    plans,
+)
+from aclnn_server.server import Server
+from tests.client.calls import counts, echo, passing
+from tests.service.gated import GatedBackend
+
+# --- plans ------------------------------------------------------------------------------------------
+
+
+def test_equal_calls_are_planned_once(gated: Context, backend: GatedBackend) -> None:
+    passing(gated)
+    waits = counts(gated)[1]
+    for _ in range(5):
+        passing(gated)[2].run()
+    assert counts(gated)[1] == waits
+    gated.default_stream.synchronize()
+    assert counts(gated)[1] == waits + 1
+    assert backend.device.planned == 6
+    assert len(gated.plans) == 1
+
+
+def test_both_phases_and_a_wait_are_one_wait_when_planned_before(gated: Context) -> None:
+    source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
+    stream = gated.create_stream()
+    for warm in (False, True):
+        waits = counts(gated)[1]
+        size, executor = get_workspace_size("aclnnPass", (source, 0, out))
+        execute("aclnnPass", None, size, executor, stream)
+        stream.synchronize()
+        assert counts(gated)[1] - waits == (1 if warm else 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": (5,)},
+        {"dtype": "int32"},
+        {"strides": (2,)},
+        {"offset": 1},
+        {"storage_shape": (9,)},
+        {"format": "NCL"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_another_spec_is_another_plan(gated: Context, change: dict[str, Any]) -> None:
+    out = gated.empty((4,), "int64")
+    usual: dict[str, Any] = {"shape": (4,), "dtype": "int64"}
+    for arguments in (usual, usual | change):
+        get_workspace_size("aclnnPass", (gated.create_tensor(**arguments), 0, out))
+    assert len(gated.plans) == 2
+
+
+def test_other_values_are_other_plans(gated: Context) -> None:
+    out = gated.empty((1,), "int64")
+    source = gated.tensor([1])
+    for size in (1, 2, 1):
+        assert get_workspace_size("aclnnScratch", (source, size, 0, out))[0] == size
+    assert get_workspace_size("aclnnScratch", (np.array([1]), 2, 0, out))[0] == 2
+    assert len(gated.plans) == 3
+
+
+def test_a_failure_of_a_call_planned_before_is_told_at_the_next_wait(gated: Context) -> None:
+    passing(gated)
+    source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
+    source.free()
+    _, executor = get_workspace_size("aclnnPass", (source, 0, out))
+    executor.run()
+    with pytest.raises(AclnnError, match=f"buffer {source.buffer.buffer_id}"):
+        gated.default_stream.synchronize()
+    gated.default_stream.synchronize()
+
+
+def test_a_failure_of_a_plan_that_is_known_is_told_at_phase_two(gated: Context) -> None:
+    passing(gated)
+    source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
+    source.free()
+    _, executor = get_workspace_size("aclnnPass", (source, 0, out))
+    gated.usage()
+    with pytest.raises(AclnnError, match=f"buffer {source.buffer.buffer_id}"):
+        executor.run()
+    gated.default_stream.synchronize()
+
+
+def test_the_longest_unused_plan_is_forgotten_first() -> None:
+    known = plans.Plans(2)
+    known.keep("a", 1)
+    known.keep("b", 2)
+    assert known.find("a") == 1
+    known.keep("c", 3)
+    assert (known.find("a"), known.find("b"), known.find("c")) == (1, None, 3)
+
+
+# --- repeatable executors ---------------------------------------------------------------------------
+
+
+def test_a_repeatable_executor_runs_again_and_with_other_tensors(gated: Context) -> None:
+    source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
+    _, executor = get_workspace_size("aclnnPlus", (source, 10, out), repeatable=True)
+    assert "repeatable" in repr(executor)
+    executor.run()
+    assert out.numpy().tolist() == [10, 11, 12, 13]
+    other, there = gated.tensor(np.arange(4) * 2), gated.empty((4,), "int64")
+    executor.run(self=other, out=there)
+    assert there.numpy().tolist() == [10, 12, 14, 16]
+    execute("aclnnPlus", None, 0, executor, bindings={"self": out})
+    assert out.numpy().tolist() == [20, 21, 22, 23]
+    executor.destroy()
+    executor.destroy()
+    executor.run()
+    with pytest.raises(AclnnError, match="executor"):
+        gated.synchronize()
+
+
+def test_elements_of_a_list_are_bound(gated: Context, backend: GatedBackend) -> None:
+    out = gated.empty((32,), "uint8")
+    parts = [gated.tensor(np.uint8(value)) for value in (1, 2, 3, 4)]
+    arguments = echo(gated, tensors=parts[:2], out=out)
+    _, executor = get_workspace_size("aclnnEcho", arguments, repeatable=True)
+    executor.run(tensors=parts[2:])
+    assert out.numpy()[2:4].tolist() == [3, 4]
+    with pytest.raises(InvalidParameterError, match="has 1 tensors; phase one had 2"):
+        executor.run(tensors=parts[:1])
+
+
+def test_what_does_not_fit_the_plan_is_not_bound(gated: Context, gated_server: Server) -> None:
+    source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
+    _, executor = get_workspace_size("aclnnPlus", (source, 10, out), repeatable=True)
+    with connect(gated_server.address) as other:
+        cases: dict[str, dict[str, Any]] = {
+            "plans hold": {"self": gated.empty((2, 2), "int64")},
+            "another context": {"self": other.empty((4,), "int64")},
+            "only a tensor": {"self": [5]},
+            "has no parameter 'nothing'": {"nothing": source},
+            "has 1 tensors; phase one had 0": {"other": source},
+        }
+        for words, tensors in cases.items():
+            with pytest.raises(InvalidParameterError, match=re.escape(words)) as caught:
+                executor.run(**tensors)
+            assert caught.value.parameter == next(iter(tensors))
+
+
+def test_a_one_shot_executor_takes_no_bindings(gated: Context) -> None:
+    source, _, executor = passing(gated)
+    executor.run(self=source)
+    with pytest.raises(InvalidParameterError, match="not repeatable"):
+        gated.default_stream.synchronize()
+
+
+# --- what is left behind ----------------------------------------------------------------------------
+
+
+def test_an_executor_keeps_its_tensors_until_it_is_run(gated: Context) -> None:
+    out = gated.empty((4,), "int64")
+    _, executor = get_workspace_size("aclnnPass", (gated.tensor(np.arange(4)), 0, out))
+    gc.collect()
+    gated.usage()
+    executor.run()
+    assert out.numpy().tolist() == [0, 1, 2, 3]
+    del executor
+    assert gated.usage().buffers == 1
+
+
+def test_abandoned_executors_are_destroyed(gated: Context) -> None:
+    for repeatable in (False, True):
+        source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
+        _, executor = get_workspace_size("aclnnPass", (source, 0, out), repeatable=repeatable)
+        assert gated.usage().executors == 1
+        del executor
+        gc.collect()
+        assert gated.usage().executors == 0
+
+
+def test_a_failed_phase_one_leaves_nothing(context: Context) -> None:
+    out = context.empty((2,), "float32")
+    with pytest.raises(AclnnError):
+        ops.aclnnSmoothL1LossGetWorkspaceSize([1.0], [1.0], 9, 1.0, out)
+    usage = context.usage()
+    assert (usage.executors, usage.buffers) == (0, 1)

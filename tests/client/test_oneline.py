@@ -1,0 +1,197 @@
+"""Operators in one line: arrays in, array out, in one round trip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from aclnn_client import (
+    Context,
+    InvalidParameterError,
+    OperatorNotFoundError,
+    OutOfMemoryError,
+    Tensor,
+    connect,
+)
+from aclnn_client.arrays import Array, ArrayLike
+from aclnn_server.config import ServerConfig
+from aclnn_server.server import Server
+from tests.client.calls import counts
+
+RNG = np.random.default_rng(7)
+GRAD, X, TARGET = (RNG.normal(0, 2, (4, 2)).astype(np.float32) for _ in range(3))
+
+
+def reference(grad: ArrayLike, x: ArrayLike, target: ArrayLike, beta: float = 1) -> Array:
+    return np.asarray(grad * np.clip((x - target) / beta, -1, 1))
+
+
+def test_one_line_is_one_round_trip(context: Context) -> None:
+    for _ in range(3):
+        requests, waits = counts(context)
+        got = context.ops.smooth_l1_loss_backward(GRAD, X, TARGET, reduction="none", beta=1.0)
+        assert counts(context) == (requests + 1, waits + 1)
+        assert type(got) is np.ndarray
+        assert got.flags.writeable
+        np.testing.assert_allclose(got, reference(GRAD, X, TARGET), rtol=1e-6)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum", 0, 1, 2])
+def test_arguments_by_position_name_and_default(context: Context, reduction: str | int) -> None:
+    function = context.ops.smooth_l1_loss_backward
+    scale = 1 / 8 if reduction in ("mean", 1) else 1
+    for got in (
+        function(GRAD, X, TARGET, reduction, 0.5),
+        function(GRAD, X, target=TARGET, beta=0.5, reduction=reduction),
+        function(gradOutput=GRAD, self=X, target=TARGET, reduction=reduction, beta=0.5),
+    ):
+        np.testing.assert_allclose(got, reference(GRAD, X, TARGET, 0.5) * scale, rtol=1e-6)
+    if scale != 1:
+        np.testing.assert_array_equal(
+            function(GRAD, X, TARGET), function(GRAD, X, TARGET, reduction, 1.0)
+        )
+
+
+@pytest.mark.parametrize("columns", [1, 200, 100_000, 700_000])
+def test_results_do_not_depend_on_the_way_that_the_data_takes(
+    context: Context, columns: int
+) -> None:
+    grad, x, target = (RNG.normal(0, 2, (3, columns)).astype(np.float32) for _ in range(3))
+    got = context.ops.smooth_l1_loss_backward(grad, x, target, "none")
+    np.testing.assert_allclose(got, reference(grad, x, target), rtol=1e-6)
+    assert context.usage().buffers == 0
+
+
+@pytest.mark.parametrize("columns", [2, 100_000])
+def test_views_and_broadcasts(context: Context, columns: int) -> None:
+    x = RNG.normal(0, 2, (columns, 3, 2)).astype(np.float32)[::-1, ::2].T
+    target = np.asfortranarray(RNG.normal(0, 2, (2, 2, columns)).astype(np.float32))
+    got = context.ops.smooth_l1_loss_backward(np.float32(2), x, target, "none")
+    assert got.shape == (2, 2, columns)
+    assert got.flags.c_contiguous
+    np.testing.assert_allclose(got, reference(2, x, target), rtol=1e-6)
+
+
+def test_a_small_view_of_a_large_array_travels_alone(context: Context) -> None:
+    large = np.zeros((1000, 1000), np.float32)
+    requests = counts(context)[0]
+    context.ops.smooth_l1_loss_backward(large[:2, :2], large[0, :2], large[5, 0], "none")
+    assert counts(context)[0] == requests + 1
+
+
+def test_lists_numbers_and_other_dtypes(context: Context) -> None:
+    half = np.array([0.5, 3], np.float16)
+    got = context.ops.smooth_l1_loss(half, np.array([[1], [2]], np.float32), reduction="none")
+    assert got.dtype == np.float32
+    assert got.shape == (2, 2)
+    got = context.ops.smooth_l1_loss(half, half * 2, "sum")
+    assert got.dtype == np.float16
+    assert got.shape == ()
+    brain = half.astype(ml_dtypes.bfloat16)
+    assert context.ops.smooth_l1_loss(brain, brain).dtype == ml_dtypes.bfloat16
+
+
+def test_empty_arrays(context: Context) -> None:
+    got = context.ops.smooth_l1_loss_backward(GRAD[:0], X[:0], TARGET[:0])
+    assert got.shape == (0, 2)
+
+
+# --- tensors ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [2, 100_000])
+def test_tensors_in_give_a_tensor_that_stays(context: Context, columns: int) -> None:
+    grad, x, target = (RNG.normal(0, 2, (3, columns)).astype(np.float32) for _ in range(3))
+    resident = context.tensor(x)
+    stream = context.create_stream()
+    got = context.ops.smooth_l1_loss_backward(grad, resident, target, "none", stream=stream)
+    assert isinstance(got, Tensor)
+    assert got.buffer.stream is stream
+    np.testing.assert_allclose(got.numpy(), reference(grad, x, target), rtol=1e-6)
+    waits = counts(context)[1]
+    again = context.ops.smooth_l1_loss_backward(grad, got, target, "none", stream=stream)
+    once_more = context.ops.smooth_l1_loss_backward(grad, again, target, "none", stream=stream)
+    assert counts(context)[1] == waits
+    assert once_more.shape == (3, columns)
+    context.synchronize()
+    del got, again, once_more
+    assert context.usage().buffers == 1
+
+
+def test_tensors_of_another_context_are_refused(context: Context, server: Server) -> None:
+    with connect(server.address) as other:
+        theirs = other.tensor(X)
+        with pytest.raises(InvalidParameterError, match="self belongs to another context"):
+            context.ops.smooth_l1_loss(theirs, TARGET)
+
+
+# --- failures ---------------------------------------------------------------------------------------
+
+
+def test_wrong_calls_are_type_errors(context: Context) -> None:
+    function = context.ops.smooth_l1_loss
+    with pytest.raises(TypeError, match="misses target"):
+        function(X)
+    with pytest.raises(TypeError, match="takes 4 arguments, and got 5"):
+        function(X, X, "none", 1.0, 5)
+    with pytest.raises(TypeError, match="has no argument 'gamma'"):
+        function(X, X, gamma=2)
+    with pytest.raises(TypeError, match="two values for argument 'target'"):
+        function(X, X, target=X)
+
+
+def test_impossible_values_are_refused(context: Context) -> None:
+    function = context.ops.smooth_l1_loss
+    cases: list[tuple[tuple[Any, ...], str]] = [
+        ((X, TARGET, "average"), "reduction is 'average'; allowed are 'none', 'mean', 'sum'"),
+        ((X, TARGET[:3]), "broadcast"),
+        ((X, TARGET.astype(np.uint16)), "meet in none"),
+        ((X, "text"), "target is a str"),
+        ((X, None), "target is a NoneType"),
+        ((X, TARGET, "none", "a"), "beta is 'a', which is no float"),
+    ]
+    for arguments, words in cases:
+        with pytest.raises(InvalidParameterError, match=words):
+            function(*arguments)
+    assert context.usage().executors == 0
+
+
+@pytest.mark.parametrize("columns", [2, 100_000])
+@pytest.mark.parametrize("resident", [False, True], ids=["arrays", "a tensor"])
+def test_the_servers_refusal_is_told(context: Context, columns: int, resident: bool) -> None:
+    x = np.zeros((3, columns), np.int32)
+    given = context.tensor(x) if resident else x
+    with pytest.raises(InvalidParameterError) as caught:
+        context.ops.smooth_l1_loss(given, x)
+    assert caught.value.operator == "aclnnSmoothL1Loss"
+    assert context.usage().executors == 0
+    context.synchronize()
+    good = np.ones((3, columns), np.float32)
+    assert context.ops.smooth_l1_loss(good, good) == 0
+
+
+def test_a_server_without_the_operator_says_so(gated: Context) -> None:
+    with pytest.raises(OperatorNotFoundError, match="aclnnSmoothL1Loss"):
+        gated.ops.smooth_l1_loss(X, TARGET)
+
+
+def test_no_memory_for_a_large_call_is_told() -> None:
+    config = ServerConfig(listen="127.0.0.1:0", max_context_bytes=1 << 20)
+    with Server(config) as server, connect(server.address) as small:
+        large = np.zeros(1 << 20, np.float32)
+        with pytest.raises(OutOfMemoryError, match="4194304"):
+            small.ops.smooth_l1_loss(large, large)
+        small.synchronize()
+        assert small.ops.smooth_l1_loss(X, X) == 0
+
+
+def test_the_catalogue_of_lines(context: Context) -> None:
+    assert "smooth_l1_loss_backward" in dir(context.ops)
+    function = context.ops.smooth_l1_loss_backward
+    assert function.__name__ == "smooth_l1_loss_backward"
+    assert "reduction='mean', beta=1.0" in str(function.__doc__)
+    with pytest.raises(AttributeError, match="there is no operator 'nothing'"):
+        context.ops.nothing  # noqa: B018
