@@ -48,12 +48,16 @@ def open_backend(name: str, **options: Any) -> Backend:  # noqa: ANN401 - the ba
     if name not in BACKENDS:
         raise UnknownBackendError(f"{name!r} is no backend; known are {', '.join(BACKENDS)}")
     backend_class = _load(name)
+    from aclnn_server.operators.catalogue import PlugInError
+
     try:
         backend: Backend = backend_class(**options)
     except OSError as error:
         raise BackendUnusableError(
             f"the backend {name!r} is installed, but cannot be used on this host: {error}"
         ) from error
+    except PlugInError as error:
+        raise BackendUnusableError(f"the backend {name!r} cannot be opened: {error}") from error
     return backend
 
 

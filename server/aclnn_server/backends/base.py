@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aclnn.dtypes import DType
+from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature
 from aclnn.tensors import Scalar, TensorSpec
 
@@ -60,6 +61,8 @@ class OperatorInfo:
     """Why it cannot be served; empty where it can."""
     others: tuple[str, ...] = ()
     """Names of other backends that can run it."""
+    python: Pythonic | None = None
+    """The one-line Python form, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from aclnn.errors import (
@@ -13,7 +13,7 @@ from aclnn.errors import (
     ViewOutsideStorageError,
 )
 from aclnn.signatures import Parameter, Signature
-from aclnn.tensors import TensorSpec
+from aclnn.tensors import Scalar, TensorSpec
 from aclnn_server.backends.base import (
     Backend,
     DeviceStream,
@@ -27,6 +27,9 @@ from aclnn_server.operators.catalogue import lookup, operators
 from aclnn_server.operators.definition import Operator
 from aclnn_server.operators.products import REFERENCE, Product, product
 from aclnn_server.operators.threads import Threads
+
+KEPT_PLANS = 4096
+"""Plans that are kept for equal calls; they are forgotten together when there are more."""
 
 
 class NumpyBackend(Backend):
@@ -68,6 +71,7 @@ class NumpyDevice(HostDevice):
         super().__init__()
         self._threads = threads
         self._product = rules
+        self._plans: dict[Hashable, Plan] = {}
 
     def plan(
         self,
@@ -77,11 +81,21 @@ class NumpyDevice(HostDevice):
         *,
         repeatable: bool = False,
     ) -> Plan:
-        """Checks as the operator says, then that NumPy can read and write the tensors' storages."""
-        found = lookup(operator)
-        work = found.plan(arguments, self._product)
-        check_storages(found.signature, arguments)
-        return Plan(operator, tuple(arguments), work.workspace_bytes, work)
+        """Checks as the operator says, then that NumPy can read and write the tensors' storages.
+
+        A call that equals an earlier one in all that is checked has the same plan.
+        """
+        key = (operator, *map(_exactly, arguments))
+        known = self._plans.get(key)
+        if known is None:
+            found = lookup(operator)
+            work = found.plan(arguments, self._product)
+            check_storages(found.signature, arguments)
+            known = Plan(operator, tuple(arguments), work.workspace_bytes, work)
+            if len(self._plans) >= KEPT_PLANS:
+                self._plans.clear()
+            self._plans[key] = known
+        return known
 
     def run(
         self,
@@ -105,6 +119,17 @@ class NumpyDevice(HostDevice):
         self._threads.close()
 
 
+def _exactly(value: Value) -> Hashable:
+    """What tells a value from every other one: -0.0 equals 0.0, and NaN not even itself."""
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, Scalar):
+        return value.dtype, repr(value.value)
+    if isinstance(value, tuple):
+        return tuple(map(_exactly, value))
+    return value
+
+
 def operator_info(operator: Operator, rules: Product) -> OperatorInfo:
     """Describes an operator as a product has it."""
     return OperatorInfo(
@@ -113,6 +138,7 @@ def operator_info(operator: Operator, rules: Product) -> OperatorInfo:
         operator.description,
         {name: rules.allowed(types) for name, types in operator.dtypes.items()},
         operator.refused_because(rules),
+        python=operator.python,
     )
 
 
