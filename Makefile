@@ -14,7 +14,7 @@ ADDRESS ?= 127.0.0.1:50051
 COVERAGE := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint generate format clean
+.PHONY: help demo serve test lint bench generate format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ lint: $(DEV) ## Check style, types, import order, and that generated files are c
 	$(BIN)/lint-imports
 	$(BIN)/python proto/generate.py --check
 	$(if $(OPERATORS),$(BIN)/python -m aclnn_server.operators.generate --check)
+
+bench: $(DEV) ## Measure aclnn-serve beside other systems, up to 10 minutes; see benchmarks/README.md
+	@$(PIP) install --group bench
+	$(BIN)/python -m benchmarks
 
 generate: $(DEV) ## Write the generated files again: protobuf code, operator table
 	$(BIN)/python proto/generate.py

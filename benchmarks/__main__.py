@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     partial = options.quick or options.only or options.systems or failed
     folder = options.out or (SCRATCH if partial else KEPT)
     results.save(folder)
+    results = Results.load(folder)  # with as many digits as are kept
     deliver(results, folder)
     print(f"{reach.report(results)}\n\nwritten to {folder}")
     return int(failed)

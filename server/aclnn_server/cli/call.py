@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aclnn_server.cli import catalogue
@@ -21,7 +20,7 @@ from aclnn_server.cli.parsing import (
 
 if TYPE_CHECKING:
     from aclnn.signatures import Parameter
-    from aclnn_client import Context, Tensor
+    from aclnn_server.cli.computing import Result
     from aclnn_server.cli.values import Array, Output
 
 _VALUES = """
@@ -203,10 +202,9 @@ def _by_rule(entry: catalogue.Entry, values: Mapping[str, Any]) -> dict[str, Arr
         if values[name] is None:
             outputs = ", ".join(entry.python.outputs)
             raise CommandError(f"{name} is null, so that the shape of {outputs} must be given")
-    inputs = [
-        TensorSpec.contiguous(values[name].shape, dtypes.dtype(values[name].dtype))
-        for name in entry.python.inputs
-    ]
+    given = (values[name] for name in entry.python.inputs)
+    flat = [item for value in given for item in (value if isinstance(value, tuple) else (value,))]
+    inputs = [TensorSpec.contiguous(item.shape, dtypes.dtype(item.dtype)) for item in flat]
     try:
         specs = entry.python.results(inputs, values)
     except InvalidParameterError as error:
@@ -218,60 +216,17 @@ def _by_rule(entry: catalogue.Entry, values: Mapping[str, Any]) -> dict[str, Arr
 # --- running and delivering -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
-    name: str
-    output: Output
-    array: Array
-
-
 def _compute(
     address: str, entry: catalogue.Entry, arguments: Sequence[Any], timeout: float
-) -> list[_Result]:
-    """Runs both phases and downloads the outputs."""
+) -> list[Result]:
     from aclnn_client import connect
-    from aclnn_client.two_phase import execute, get_workspace_size
+    from aclnn_server.cli.computing import compute
 
     with connect(address, timeout=timeout) as context:
-        sent = [_send(context, argument) for argument in arguments]
-        size, executor = get_workspace_size(entry.name, sent, context=context)
-        execute(entry.name, context.malloc(size), size, executor)
-        context.synchronize()
-        return list(_download(entry, arguments, sent))
+        return compute(context, entry.signature, arguments)
 
 
-def _send(context: Context, argument: Any) -> Any:  # noqa: ANN401 - by kind of parameter
-    """The argument with its arrays on the device."""
-    import numpy as np
-
-    from aclnn_server.cli.values import Output
-
-    if isinstance(argument, Output):
-        return context.tensor(argument.initial)
-    if isinstance(argument, np.ndarray):
-        return context.tensor(argument)
-    if isinstance(argument, tuple):
-        return tuple(_send(context, element) for element in argument)
-    return argument
-
-
-def _download(
-    entry: catalogue.Entry, arguments: Sequence[Any], sent: Sequence[Any]
-) -> Iterator[_Result]:
-    for parameter, argument, tensor in zip(
-        entry.signature.parameters, arguments, sent, strict=True
-    ):
-        if not parameter.output or argument is None:
-            continue
-        if not isinstance(argument, tuple):
-            yield _Result(parameter.name, argument, tensor.numpy())
-            continue
-        pairs: Iterator[tuple[Output, Tensor]] = zip(argument, tensor, strict=True)
-        for index, (output, element) in enumerate(pairs):
-            yield _Result(f"{parameter.name}[{index}]", output, element.numpy())
-
-
-def _deliver(result: _Result) -> None:
+def _deliver(result: Result) -> None:
     import numpy as np
 
     from aclnn_server.cli.results import describe, show

@@ -104,16 +104,13 @@ def remote_entry(server: Connection, name: str) -> Entry:
 
 
 def _entry(info: OperatorInfo) -> Entry:
-    from aclnn_server.operators.catalogue import operators
-
-    known = operators().get(info.name)
     return Entry(
         info.signature(),
         info.summary,
         info.description,
         {p.name: tuple(dtype.name for dtype in p.dtypes) for p in info.parameters if p.dtypes},
         info.refused_because,
-        known.python if known else None,
+        info.python,
     )
 
 

@@ -66,14 +66,15 @@ def add_timeout(parser: Parser, default: float) -> None:
     """Adds ``--timeout``."""
     parser.add_argument(
         "--timeout",
-        type=_positive,
+        type=positive,
         default=default,
         metavar="SECONDS",
         help=f"longest wait for an answer (default: {default:g})",
     )
 
 
-def _positive(text: str) -> float:
+def positive(text: str) -> float:
+    """A number above 0, for a flag."""
     try:
         value = float(text)
     except ValueError:
