@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 """Longest wait for a server that does not answer at all, where no time limit is given."""
+REPEAT_PAUSES = (0.0, 0.1, 0.4)
+"""Seconds before each repeat of a call whose connection broke."""
 CLOSE_SECONDS = 5.0
 """Longest wait for a server to take note of a goodbye."""
 
@@ -92,6 +95,7 @@ class Connection:
         *,
         doing: str,
         timeout: float | None = None,
+        repeatable: bool = False,
     ) -> _Response:
         """Makes one unary call.
 
@@ -100,16 +104,29 @@ class Connection:
             request: its request.
             doing: what for, to follow "while" in an error's text.
             timeout: seconds; default the connection's, and without one 5.
+            repeatable: whether to try again where the connection broke.
 
         Raises:
             ServerUnavailable: no answer; the text names the address.
             AclnnError: the server's error.
         """
+        limit = timeout or self.timeout or CONNECT_SECONDS
+        pauses = list(REPEAT_PAUSES) if repeatable else []
+        while True:
+            try:
+                return self._call(method, request, limit, doing)
+            except ServerUnavailable as error:
+                if not pauses or "connection broke" not in error.message:
+                    raise self.named(error) from None
+            time.sleep(pauses.pop(0))
+
+    def _call(
+        self, method: Callable[..., _Response], request: Message, limit: float, doing: str
+    ) -> _Response:
         import grpc
 
         from aclnn.status import from_rpc_error
 
-        limit = timeout or self.timeout or CONNECT_SECONDS
         try:
             return method(request, timeout=limit, metadata=self._metadata)
         except grpc.RpcError as rpc_error:
@@ -118,7 +135,7 @@ class Connection:
             raise HandleNotFoundError("the context is closed") from None
         if isinstance(error, WaitTimeoutError):
             error = ServerUnavailable(f"no answer within {limit:g} seconds while {doing}")
-        raise self.named(error) from None
+        raise error from None
 
     def named(self, error: AclnnError) -> AclnnError:
         """The error, with the address where the server did not answer."""

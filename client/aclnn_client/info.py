@@ -205,9 +205,14 @@ def server_info(
 def ask_info(connection: Connection) -> ServerInfo:
     """Asks the server of a connection what it is."""
     stub = connection.devices
-    info = connection.call(stub.GetServerInfo, pb.GetServerInfoRequest(), doing="asking what it is")
+    info = connection.call(
+        stub.GetServerInfo, pb.GetServerInfoRequest(), doing="asking what it is", repeatable=True
+    )
     devices = connection.call(
-        stub.ListDevices, pb.ListDevicesRequest(), doing="asking for its devices"
+        stub.ListDevices,
+        pb.ListDevicesRequest(),
+        doing="asking for its devices",
+        repeatable=True,
     )
     return ServerInfo(
         version=info.version,
@@ -230,6 +235,7 @@ def ask_operators(connection: Connection, prefix: str = "") -> list[OperatorInfo
         connection.operators.ListOperators,
         operator_pb.ListOperatorsRequest(prefix=prefix),
         doing="asking for its operators",
+        repeatable=True,
     )
     return [OperatorInfo.from_proto(message) for message in answer.operators]
 
@@ -244,6 +250,7 @@ def ask_operator(connection: Connection, name: str) -> OperatorInfo:
         connection.operators.GetOperator,
         operator_pb.GetOperatorRequest(operator=name),
         doing=f"asking for {re.sub('[^A-Za-z0-9_]', '?', name)[:100]}",
+        repeatable=True,
     )
     return OperatorInfo.from_proto(answer.operator)
 

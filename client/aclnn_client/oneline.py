@@ -7,6 +7,7 @@ from typing import Any
 
 from aclnn.errors import InvalidParameterError
 from aclnn.pythonic import Pythonic
+from aclnn.signatures import Kind
 from aclnn.tensors import TensorSpec
 from aclnn_client.arrays import Array, as_array, data_type
 from aclnn_client.context import AnyContext
@@ -14,7 +15,7 @@ from aclnn_client.stream import AnyStream
 from aclnn_client.tensor import AnyTensor
 from aclnn_client.travelling import call_inline, template
 from aclnn_client.two_phase import Executor, place
-from aclnn_client.values import encode, in_order, tight
+from aclnn_client.values import encode, in_order, results_of, tight
 
 _Context = AnyContext[Any, Any, Any, Any]
 
@@ -119,6 +120,10 @@ async def _call(
 ) -> Any:  # noqa: ANN401 - one array or tensor, or a tuple of them
     stream = context.default_stream if stream is None else stream
     _check_contexts(context, form, given, stream)
+    signature = await context.find_signature(form.operator)
+    lists = {row.name for row in signature.parameters if row.kind is Kind.TENSOR_LIST}
+    if not lists.isdisjoint(form.inputs):
+        return _single(await _listed(context, form, given, attributes, stream, lists))
     arrays = [
         as_array(value, parameter=name)
         for name, value in zip(form.inputs, given, strict=True)
@@ -126,7 +131,6 @@ async def _call(
     ]
     if len(arrays) < len(given):
         return _single(await _resident(context, form, given, attributes, stream))
-    signature = await context.find_signature(form.operator)
     prepared = template(form, signature, arrays, attributes)
     if prepared.traffic <= context.commands.inline_bytes:
         return _single(await call_inline(context, prepared, arrays, stream))
@@ -135,7 +139,11 @@ async def _call(
 
 def _check_contexts(context: _Context, form: Pythonic, given: list[Any], stream: AnyStream) -> None:
     for name, value in zip((*form.inputs, "stream"), (*given, stream), strict=True):
-        if isinstance(value, AnyTensor | AnyStream) and value.context is not context:
+        items = value if isinstance(value, list | tuple) else (value,)
+        if any(
+            isinstance(item, AnyTensor | AnyStream) and item.context is not context
+            for item in items
+        ):
             raise InvalidParameterError(
                 f"{name} belongs to another context", operator=form.operator, parameter=name
             )
@@ -176,6 +184,31 @@ async def _resident(
     return await _run(context, form, inputs, attributes, stream, wait=True)
 
 
+async def _listed(
+    context: _Context,
+    form: Pythonic,
+    given: list[Any],
+    attributes: dict[str, object],
+    stream: AnyStream,
+    lists: set[str],
+) -> list[Any]:
+    """A call with lists of tensors or arrays: arrays come back where no tensor was given."""
+    inputs: list[Any] = []
+    resident = False
+    for name, value in zip(form.inputs, given, strict=True):
+        items = list(value) if name in lists else [value]
+        resident = resident or any(isinstance(item, AnyTensor) for item in items)
+        placed = [await place(context, item, name) for item in items]
+        inputs.append(placed if name in lists else placed[0])
+    outputs = await _run(context, form, inputs, attributes, stream, wait=resident)
+    if resident:
+        return outputs
+    results = [await output.download() for output in outputs]
+    for output in outputs:
+        output.free()
+    return results
+
+
 async def _run(
     context: _Context,
     form: Pythonic,
@@ -185,14 +218,16 @@ async def _run(
     *,
     wait: bool,
 ) -> list[AnyTensor[Any]]:
+    flat = [item for value in inputs for item in (value if isinstance(value, list) else [value])]
     specs = [
         value.spec
         if isinstance(value, AnyTensor)
         else TensorSpec.contiguous(value.shape, data_type(value.dtype))
-        for value in inputs
+        for value in flat
     ]
     outputs = [
-        context.create_tensor(spec.shape, spec.dtype) for spec in form.results(specs, attributes)
+        context.create_tensor(spec.shape, spec.dtype)
+        for spec in results_of(form, specs, attributes)
     ]
     signature = await context.find_signature(form.operator)
     call = encode(signature, in_order(form, signature, inputs, attributes, outputs))

@@ -18,7 +18,15 @@ from aclnn.pythonic import Pythonic, Result
 from aclnn_client.two_phase import execute, get_workspace_size
 
 if TYPE_CHECKING:
-    from aclnn_client.two_phase import Buffer, Context, DTypeLike, Executor, ScalarLike, Stream, TensorLike
+    from aclnn_client.two_phase import (
+        Buffer,
+        Context,
+        DTypeLike,
+        Executor,
+        ScalarLike,
+        Stream,
+        TensorLike,
+    )
 else:
 
     def __getattr__(name: str) -> object:
@@ -40,13 +48,16 @@ def aclnnAbsGetWorkspaceSize(
     $$out = |self|$$
 
     - The smallest integer stays as it is.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnAbs, and for the order of checks its host code (hicann/ops-math, math/abs).
+    Source: the public documentation of aclnnAbs, and for the order of checks its host code
+    (hicann/ops-math, math/abs).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -85,14 +96,18 @@ def aclnnAddGetWorkspaceSize(
 
     - Integers wrap around.
     - BOOL: a sum is the logical or, a difference the exclusive or.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnAdd, and for the order of checks its host code (hicann/ops-math, math/add).
+    Source: the public documentation of aclnnAdd, and for the order of checks its host code
+    (hicann/ops-math, math/add).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         alpha: const aclScalar*.
         out: output aclTensor*.
     """
@@ -134,10 +149,12 @@ def aclnnAddcdivGetWorkspaceSize(
     $$out = self + value \\cdot \\frac{tensor1}{tensor2}$$
 
     - Of INT64, the quotient of value * tensor1 and tensor2 is rounded to 0.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnAddcdiv, and for the order of checks its host code (hicann/ops-math, math/addcdiv).
+    Source: the public documentation of aclnnAddcdiv, and for the order of checks its host
+    code (hicann/ops-math, math/addcdiv).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64.
@@ -185,10 +202,12 @@ def aclnnAddcmulGetWorkspaceSize(
     $$out = self + value \\cdot tensor1 \\cdot tensor2$$
 
     - Integers wrap around.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnAddcmul, and for the order of checks its host code (hicann/ops-math, math/addcmul).
+    Source: the public documentation of aclnnAddcmul, and for the order of checks its host
+    code (hicann/ops-math, math/addcmul).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, INT8, INT32, UINT8.
@@ -241,7 +260,8 @@ def aclnnAddmmGetWorkspaceSize(
     - Everything is computed in FLOAT; the result is rounded once, to the type of out.
     - cubeMathType 0 keeps types; 2 rounds mat1 and mat2 to FLOAT16 first; 1 and 3 permit a lower
       precision and 4 demands additions in FLOAT, which here makes no difference.
-    - Where nothing is summed, the product is 0. An empty out plans no workspace and computes nothing.
+    - Where nothing is summed, the product is 0. An empty out plans no workspace and computes
+      nothing.
     - Deterministic for a given number of threads of the processor's library of linear algebra.
 
     Source: host code of aclnnAddmm (hicann/ops-nn, matmul/mat_mul_v3).
@@ -297,13 +317,16 @@ def aclnnAddsGetWorkspaceSize(
     - Integers wrap around.
     - BOOL: a sum is the logical or, a difference the exclusive or.
     - other counts in the common type only where it is of a higher kind than self.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnAdds, and for the order of checks its host code (hicann/ops-math, math/add).
+    Source: the public documentation of aclnnAdds, and for the order of checks its host code
+    (hicann/ops-math, math/add).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         other: const aclScalar*.
         alpha: const aclScalar*.
         out: output aclTensor*.
@@ -349,7 +372,8 @@ def aclnnAllGetWorkspaceSize(
     Source: host code of aclnnAll (hicann/ops-math, math/reduce_all).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
         dim: const aclIntArray*.
         keepdim: bool.
         out: output aclTensor* of UINT8, BOOL.
@@ -395,7 +419,8 @@ def aclnnAmaxGetWorkspaceSize(
     Source: host code of aclnnAmax (hicann/ops-math, math/reduce_max).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
         dim: const aclIntArray*.
         keepDim: bool.
         out: output aclTensor*.
@@ -441,7 +466,8 @@ def aclnnAminGetWorkspaceSize(
     Source: host code of aclnnAmin (hicann/ops-math, math/reduce_min).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
         dim: const aclIntArray*.
         keepDim: bool.
         out: output aclTensor*.
@@ -487,7 +513,8 @@ def aclnnAnyGetWorkspaceSize(
     Source: host code of aclnnAny (hicann/ops-math, math/reduce_any).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
         dim: const aclIntArray*.
         keepdim: bool.
         out: output aclTensor* of UINT8, BOOL.
@@ -546,13 +573,15 @@ def aclnnApplyAdamWGetWorkspaceSize(
     \\frac{m}{\\sqrt{v / (1 - beta2Power \\cdot beta2)} + eps}$$
 
     - If amsgrad is true, v is not less than maxGradNormOptional, before it is used and stored.
-    - beta1Power and beta2Power are the powers of beta1 and beta2 up to the step before; they are not
+    - beta1Power and beta2Power are the powers of beta1 and beta2 up to the step before; they are
+      not
       updated here. They, lr, weightDecay, beta1, beta2 and eps are tensors of shape [1].
     - Computed in FLOAT, rounded once to the type of varRef, mRef and vRef.
     - Of empty weights nothing is computed.
     - Deterministic, at any number of threads.
 
-    Source: the public documentation of aclnnApplyAdamW, and its kernel for Ascend 950 (hicann/ops-nn,
+    Source: the public documentation of aclnnApplyAdamW, and its kernel for Ascend 950
+    (hicann/ops-nn,
     optim/apply_adam_w). Other products do not have it.
 
     Args:
@@ -617,8 +646,10 @@ def aclnnArangeGetWorkspaceSize(
 
     $$out_i = start + i \\cdot step, \\quad 0 \\le i < \\lceil (end - start) / step \\rceil$$
 
-    Computed in INT64 for an INT64 output and in DOUBLE for any other, then rounded once. That out has
-    exactly so many elements is checked here; the vendor's code leaves it open what becomes of others.
+    Computed in INT64 for an INT64 output and in DOUBLE for any other, then rounded once. That out
+    has
+    exactly so many elements is checked here; the vendor's code leaves it open what becomes of
+    others.
 
     Source: host code of aclnnArange (hicann/ops-math, math/range).
 
@@ -666,11 +697,13 @@ def aclnnArgMaxGetWorkspaceSize(
     - keepdim keeps the dimension, with size 1.
     - Of an empty self nothing is computed.
 
-    Source: host code of aclnnArgMax (hicann/ops-math, math/arg_max_v2); that out is INT32 or INT64 is from
+    Source: host code of aclnnArgMax (hicann/ops-math, math/arg_max_v2); that out is INT32 or INT64
+    is from
     its public documentation.
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, UINT16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            UINT16.
         dim: int64_t.
         keepdim: bool.
         out: output aclTensor* of INT32, INT64.
@@ -713,11 +746,14 @@ def aclnnBatchMatMulGetWorkspaceSize(
 
     A batch of one matrix is repeated.
 
-    - Factors that are not FLOAT are multiplied and added in FLOAT; the result is rounded once, to the type
+    - Factors that are not FLOAT are multiplied and added in FLOAT; the result is rounded once, to
+      the type
       of out.
-    - cubeMathType 0 keeps types; 2 rounds the factors to FLOAT16 first; 1 and 3 permit a lower precision and
+    - cubeMathType 0 keeps types; 2 rounds the factors to FLOAT16 first; 1 and 3 permit a lower
+      precision and
       4 demands additions in FLOAT, which here makes no difference.
-    - Where nothing is summed, the result is 0. An empty out plans no workspace and computes nothing.
+    - Where nothing is summed, the result is 0. An empty out plans no workspace and computes
+      nothing.
     - Deterministic for a given number of threads of the processor's library of linear algebra.
 
     Source: host code of aclnnBatchMatMul (hicann/ops-nn, matmul/batch_mat_mul_v3).
@@ -773,17 +809,22 @@ def aclnnBatchNormGetWorkspaceSize(
 
     Channels are dimension 1.
 
-    - If training is false, mean and variance are runningMean and runningVar, and nothing but output is
+    - If training is false, mean and variance are runningMean and runningVar, and nothing but output
+      is
       written.
-    - If training is true, they are those of the channel's elements, and saveMean and saveInvstd, the
+    - If training is true, they are those of the channel's elements, and saveMean and saveInvstd,
+      the
       reciprocal of the divisor, are written; runningMean and runningVar become
-      (1 - momentum) * old + momentum * new, with the variance divided by the number of elements less 1.
+      (1 - momentum) * old + momentum * new, with the variance divided by the number of elements
+      less 1.
     - weight, bias, runningMean and runningVar may be null: 1, 0, 0 and 1.
     - Computed in FLOAT, rounded to the type of input, then cast to that of output.
-    - Of an empty input nothing is computed, except that saveMean, if given, becomes 0 and saveInvstd NaN.
+    - Of an empty input nothing is computed, except that saveMean, if given, becomes 0 and
+      saveInvstd NaN.
     - Deterministic, at any number of threads.
 
-    Source: host code of aclnnBatchNorm (hicann/ops-nn, norm/batch_norm_v3); the formula is of the public
+    Source: host code of aclnnBatchNorm (hicann/ops-nn, norm/batch_norm_v3); the formula is of the
+    public
     documentation.
 
     Args:
@@ -845,11 +886,15 @@ def aclnnBinaryCrossEntropyGetWorkspaceSize(
 
     - Logarithms below -100 count as -100, so that the loss is finite at 0 and 1.
     - A weight that is null counts as 1.
-    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2); the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed size. Of no elements, the mean is NaN and the sum 0.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2);
+      the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed
+      size. Of no elements, the mean is NaN and the sum 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnBinaryCrossEntropy, and for the order of checks its host code (hicann/ops-nn, loss/binary_cross_entropy).
+    Source: the public documentation of aclnnBinaryCrossEntropy, and for the order of checks
+    its host code (hicann/ops-nn, loss/binary_cross_entropy).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -895,14 +940,18 @@ def aclnnBinaryCrossEntropyBackwardGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Gradient of the cross entropy of probabilities.
 
-    $$out = weight \\cdot \\frac{self - target}{\\max(self (1 - self), 10^{-12})} \\cdot gradOutput$$
+    $$out = weight \\cdot \\frac{self - target}{\\max(self (1 - self), 10^{-12})} \\cdot
+    gradOutput$$
 
     - A weight that is null counts as 1.
-    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape. Nothing is summed, whatever the reduction.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape.
+      Nothing is summed, whatever the reduction.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnBinaryCrossEntropyBackward, and for the order of checks its host code (hicann/ops-nn, loss/binary_cross_entropy_grad).
+    Source: the public documentation of aclnnBinaryCrossEntropyBackward, and for the order of
+    checks its host code (hicann/ops-nn, loss/binary_cross_entropy_grad).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -950,15 +999,20 @@ def aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Cross entropy of the logistic function of numbers and targets between 0 and 1.
 
-    $$out = -weight \\cdot (posWeight \\cdot target \\ln \\sigma(self) + (1 - target) \\ln(1 - \\sigma(self)))$$
+    $$out = -weight \\cdot (posWeight \\cdot target \\ln \\sigma(self) + (1 - target) \\ln(1 -
+    \\sigma(self)))$$
 
     - A weight that is null counts as 1.
     - It does not overflow.
-    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2); the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed size. Of no elements, the mean is NaN and the sum 0.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2);
+      the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed
+      size. Of no elements, the mean is NaN and the sum 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnBinaryCrossEntropyWithLogits, and for the order of checks its host code (hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_v2).
+    Source: the public documentation of aclnnBinaryCrossEntropyWithLogits, and for the order
+    of checks its host code (hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_v2).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -1007,14 +1061,19 @@ def aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Gradient of the cross entropy of the logistic function.
 
-    $$out = weight \\cdot ((posWeight \\cdot target + 1 - target) \\sigma(self) - posWeight \\cdot target) \\cdot gradOutput$$
+    $$out = weight \\cdot ((posWeight \\cdot target + 1 - target) \\sigma(self) - posWeight \\cdot
+    target) \\cdot gradOutput$$
 
     - A weight that is null counts as 1.
-    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape. Nothing is summed, whatever the reduction.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape.
+      Nothing is summed, whatever the reduction.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnBinaryCrossEntropyWithLogitsBackward, and for the order of checks its host code (hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_grad_v2).
+    Source: the public documentation of aclnnBinaryCrossEntropyWithLogitsBackward, and for the
+    order of checks its host code (hicann/ops-nn,
+    loss/sigmoid_cross_entropy_with_logits_grad_v2).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -1067,12 +1126,14 @@ def aclnnCastGetWorkspaceSize(
     - Integers keep their lowest bits in narrower integers.
     - BOOL is whether an element is other than 0; NaN is.
     - Complex numbers lose their imaginary part in types that have none.
-    - A float that an integer type does not hold, NaN included, gives what the processor makes of it.
+    - A float that an integer type does not hold, NaN included, gives what the processor makes of
+      it.
 
     Source: host code of aclnnCast (hicann/ops-math, math/cast).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
         dtype: aclDataType.
         out: output aclTensor*.
     """
@@ -1108,7 +1169,8 @@ def aclnnCatGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Joins tensors along a dimension that they have.
 
-    out is tensors[0], tensors[1] and so on, one after the other along dim, which counts from the end
+    out is tensors[0], tensors[1] and so on, one after the other along dim, which counts from the
+    end
     where it is below 0.
 
     - Tensors of the shape [0] are passed over, whatever their type; if all are, nothing is checked.
@@ -1118,9 +1180,11 @@ def aclnnCatGetWorkspaceSize(
     Source: host code of aclnnCat (hicann/ops-math, conversion/concat_d).
 
     Args:
-        tensors: const aclTensorList* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, UINT16, UINT32, UINT64.
+        tensors: const aclTensorList* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, UINT16, UINT32, UINT64.
         dim: int64_t.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, UINT16, UINT32, UINT64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnCat",
@@ -1155,10 +1219,12 @@ def aclnnCeilGetWorkspaceSize(
 
     $$out = \\lceil self \\rceil$$
 
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnCeil, and for the order of checks its host code (hicann/ops-math, math/ceil).
+    Source: the public documentation of aclnnCeil, and for the order of checks its host code
+    (hicann/ops-math, math/ceil).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
@@ -1200,10 +1266,12 @@ def aclnnClampGetWorkspaceSize(
 
     - A bound that is null does not bound; where the bounds cross, the upper one holds.
     - NaN in any input gives NaN.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnClamp, and for the order of checks its host code (hicann/ops-math, conversion/clip_by_value).
+    Source: the public documentation of aclnnClamp, and for the order of checks its host code
+    (hicann/ops-math, conversion/clip_by_value).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, INT8, INT32, UINT8, INT16.
@@ -1247,10 +1315,12 @@ def aclnnClampMaxGetWorkspaceSize(
     $$out = \\min(self, clipValueMax)$$
 
     - NaN in any input gives NaN.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnClampMax, and for the order of checks its host code (hicann/ops-math, conversion/clip_by_value).
+    Source: the public documentation of aclnnClampMax, and for the order of checks its host
+    code (hicann/ops-math, conversion/clip_by_value).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, INT8, INT32, UINT8, INT16.
@@ -1290,16 +1360,19 @@ def aclnnConstantPadNdGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Adds elements of one value around a tensor, or takes elements away.
 
-    pad has two numbers for each dimension, beginning with the last one: how many elements to add before
+    pad has two numbers for each dimension, beginning with the last one: how many elements to add
+    before
     and after it, or below 0 how many to take away. value is cast to the type of self.
 
     Source: host code of aclnnConstantPadNd (hicann/ops-math, conversion/pad_v3).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
         pad: const aclIntArray*.
         value: const aclScalar*.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnConstantPadNd",
@@ -1335,13 +1408,16 @@ def aclnnCosGetWorkspaceSize(
 
     $$out = \\cos input$$
 
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnCos, and for the order of checks its host code (hicann/ops-math, math/cos).
+    Source: the public documentation of aclnnCos, and for the order of checks its host code
+    (hicann/ops-math, math/cos).
 
     Args:
-        input: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        input: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -1387,7 +1463,8 @@ def aclnnCumsumGetWorkspaceSize(
         self: const aclTensor*.
         dim: int64_t.
         dtype: aclDataType.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnCumsum",
@@ -1424,14 +1501,18 @@ def aclnnDivGetWorkspaceSize(
 
     $$out = \\frac{self}{other}$$
 
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnDiv, and for the order of checks its host code (hicann/ops-math, math/div).
+    Source: the public documentation of aclnnDiv, and for the order of checks its host code
+    (hicann/ops-math, math/div).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -1470,9 +1551,11 @@ def aclnnDivModGetWorkspaceSize(
     $$out = \\begin{cases} self / other & mode = 0 \\\\ trunc(self / other) & mode = 1 \\\\
     \\lfloor self / other \\rfloor & mode = 2 \\end{cases}$$
 
-    - Mode 0 computes integers and BOOL in FLOAT; modes 1 and 2 keep integers, and compute BOOL in FLOAT.
+    - Mode 0 computes integers and BOOL in FLOAT; modes 1 and 2 keep integers, and compute BOOL in
+      FLOAT.
     - Of integers, x / 0 is 0 with mode 1 and 2.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+      cast
       to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
@@ -1480,8 +1563,10 @@ def aclnnDivModGetWorkspaceSize(
     (hicann/ops-math, math/div).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         mode: int.
         out: output aclTensor*.
     """
@@ -1521,13 +1606,16 @@ def aclnnDivsGetWorkspaceSize(
     $$out = \\frac{self}{other}$$
 
     - other counts in the common type only where it is of a higher kind than self.
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnDivs, and for the order of checks its host code (hicann/ops-math, math/div).
+    Source: the public documentation of aclnnDivs, and for the order of checks its host code
+    (hicann/ops-math, math/div).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         other: const aclScalar*.
         out: output aclTensor*.
     """
@@ -1615,9 +1703,11 @@ def aclnnEmbeddingGetWorkspaceSize(
     Source: host code of aclnnEmbedding (hicann/ops-nn, index/gather_v2).
 
     Args:
-        weight: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        weight: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         indices: const aclTensor* of INT32, INT64.
-        out: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        out: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnEmbedding",
@@ -1658,12 +1748,16 @@ def aclnnEqScalarGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnEqScalar, and for the order of checks its host code (hicann/ops-math, math/equal).
+    Source: the public documentation of aclnnEqScalar, and for the order of checks its host
+    code (hicann/ops-math, math/equal).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnEqScalar",
@@ -1704,12 +1798,16 @@ def aclnnEqTensorGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnEqTensor, and for the order of checks its host code (hicann/ops-math, math/equal).
+    Source: the public documentation of aclnnEqTensor, and for the order of checks its host
+    code (hicann/ops-math, math/equal).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnEqTensor",
@@ -1744,10 +1842,12 @@ def aclnnErfGetWorkspaceSize(
 
     $$out = \\frac{2}{\\sqrt{\\pi}} \\int_0^{self} e^{-t^2} dt$$
 
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnErf, and for the order of checks its host code (hicann/ops-math, math/erf).
+    Source: the public documentation of aclnnErf, and for the order of checks its host code
+    (hicann/ops-math, math/erf).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, BOOL.
@@ -1785,10 +1885,12 @@ def aclnnExpGetWorkspaceSize(
 
     $$out = e^{self}$$
 
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnExp, and for the order of checks its host code (hicann/ops-math, math/exp).
+    Source: the public documentation of aclnnExp, and for the order of checks its host code
+    (hicann/ops-math, math/exp).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, BOOL, COMPLEX64, COMPLEX128.
@@ -1868,10 +1970,12 @@ def aclnnExpm1GetWorkspaceSize(
     $$out = e^{self} - 1$$
 
     - Exact near 0, where the exponential is near 1.
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnExpm1, and for the order of checks its host code (hicann/ops-math, math/expm1).
+    Source: the public documentation of aclnnExpm1, and for the order of checks its host code
+    (hicann/ops-math, math/expm1).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, BOOL.
@@ -1909,13 +2013,16 @@ def aclnnFloorGetWorkspaceSize(
 
     $$out = \\lfloor self \\rfloor$$
 
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnFloor, and for the order of checks its host code (hicann/ops-math, math/floor).
+    Source: the public documentation of aclnnFloor, and for the order of checks its host code
+    (hicann/ops-math, math/floor).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            UINT16, UINT32, UINT64.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -1952,16 +2059,19 @@ def aclnnGatherV2GetWorkspaceSize(
 
     For dim 0: $out_{i,j,\\dots} = self_{index_{i,j},\\dots}$
 
-    Indexes below 0 count from the end; one that names no place makes the execution fail, before anything
+    Indexes below 0 count from the end; one that names no place makes the execution fail, before
+    anything
     is written. An index without dimensions is a list of one. A self without dimensions is copied.
 
     Source: host code of aclnnGatherV2 (hicann/ops-nn, index/gather_v2).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16.
         dim: int64_t.
         index: const aclTensor* of INT32, INT64.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16.
     """
     return get_workspace_size(
         "aclnnGatherV2",
@@ -2003,12 +2113,16 @@ def aclnnGeScalarGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnGeScalar, and for the order of checks its host code (hicann/ops-math, math/greater_equal).
+    Source: the public documentation of aclnnGeScalar, and for the order of checks its host
+    code (hicann/ops-math, math/greater_equal).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnGeScalar",
@@ -2049,12 +2163,16 @@ def aclnnGeTensorGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnGeTensor, and for the order of checks its host code (hicann/ops-math, math/greater_equal).
+    Source: the public documentation of aclnnGeTensor, and for the order of checks its host
+    code (hicann/ops-math, math/greater_equal).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnGeTensor",
@@ -2090,10 +2208,12 @@ def aclnnGeluGetWorkspaceSize(
     $$out = \\frac{self}{2} \\left(1 + erf\\left(\\frac{self}{\\sqrt 2}\\right)\\right)$$
 
     - Some devices approximate the error function; the difference is below 1e-3.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnGelu, and for the order of checks its host code (hicann/ops-nn, activation/gelu).
+    Source: the public documentation of aclnnGelu, and for the order of checks its host code
+    (hicann/ops-nn, activation/gelu).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -2130,13 +2250,16 @@ def aclnnGeluBackwardGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Gradient of the Gaussian error linear unit.
 
-    $$gradInput = gradOutput \\cdot \\left(\\Phi(self) + self \\cdot \\frac{e^{-self^2 / 2}}{\\sqrt{2 \\pi}}\\right)$$
+    $$gradInput = gradOutput \\cdot \\left(\\Phi(self) + self \\cdot \\frac{e^{-self^2 /
+    2}}{\\sqrt{2 \\pi}}\\right)$$
 
     - The symbol Phi is the share of the normal distribution below self.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnGeluBackward, and for the order of checks its host code (hicann/ops-nn, activation/gelu_grad).
+    Source: the public documentation of aclnnGeluBackward, and for the order of checks its
+    host code (hicann/ops-nn, activation/gelu_grad).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -2229,12 +2352,16 @@ def aclnnGtScalarGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnGtScalar, and for the order of checks its host code (hicann/ops-math, math/greater).
+    Source: the public documentation of aclnnGtScalar, and for the order of checks its host
+    code (hicann/ops-math, math/greater).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnGtScalar",
@@ -2275,12 +2402,16 @@ def aclnnGtTensorGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnGtTensor, and for the order of checks its host code (hicann/ops-math, math/greater).
+    Source: the public documentation of aclnnGtTensor, and for the order of checks its host
+    code (hicann/ops-math, math/greater).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnGtTensor",
@@ -2323,10 +2454,12 @@ def aclnnIndexSelectGetWorkspaceSize(
     Source: host code of aclnnIndexSelect (hicann/ops-nn, index/gather_v2).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
         dim: int64_t.
         index: const aclTensor* of INT32, INT64.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnIndexSelect",
@@ -2365,15 +2498,20 @@ def aclnnInplaceAddGetWorkspaceSize(
 
     - Integers wrap around.
     - BOOL: a sum is the logical or, a difference the exclusive or.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
-    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
 
-    Source: the public documentation of aclnnInplaceAdd, and for the order of checks its host code (hicann/ops-math, math/add).
+    Source: the public documentation of aclnnInplaceAdd, and for the order of checks its host
+    code (hicann/ops-math, math/add).
 
     Args:
-        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         alpha: const aclScalar*.
     """
     return get_workspace_size(
@@ -2412,11 +2550,14 @@ def aclnnInplaceAddcdivGetWorkspaceSize(
     $$selfRef = selfRef + value \\cdot \\frac{tensor1}{tensor2}$$
 
     - Of INT64, the quotient of value * tensor1 and tensor2 is rounded to 0.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
-    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
 
-    Source: the public documentation of aclnnInplaceAddcdiv, and for the order of checks its host code (hicann/ops-math, math/addcdiv).
+    Source: the public documentation of aclnnInplaceAddcdiv, and for the order of checks its
+    host code (hicann/ops-math, math/addcdiv).
 
     Args:
         selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64.
@@ -2461,11 +2602,14 @@ def aclnnInplaceAddcmulGetWorkspaceSize(
     $$selfRef = selfRef + value \\cdot tensor1 \\cdot tensor2$$
 
     - Integers wrap around.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
-    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
 
-    Source: the public documentation of aclnnInplaceAddcmul, and for the order of checks its host code (hicann/ops-math, math/addcmul).
+    Source: the public documentation of aclnnInplaceAddcmul, and for the order of checks its
+    host code (hicann/ops-math, math/addcmul).
 
     Args:
         selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, INT8, INT32, UINT8.
@@ -2511,14 +2655,18 @@ def aclnnInplaceAddsGetWorkspaceSize(
     - Integers wrap around.
     - BOOL: a sum is the logical or, a difference the exclusive or.
     - other counts in the common type only where it is of a higher kind than self.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
-    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
 
-    Source: the public documentation of aclnnInplaceAdds, and for the order of checks its host code (hicann/ops-math, math/add).
+    Source: the public documentation of aclnnInplaceAdds, and for the order of checks its host
+    code (hicann/ops-math, math/add).
 
     Args:
-        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
         other: const aclScalar*.
         alpha: const aclScalar*.
     """
@@ -2555,14 +2703,17 @@ def aclnnInplaceCopyGetWorkspaceSize(
 
     $$selfRef_i = (dtype_{selfRef}) src_i$$
 
-    Casts as aclnnCast does, complex numbers to real ones too. selfRef and src may share memory: src is
+    Casts as aclnnCast does, complex numbers to real ones too. selfRef and src may share memory: src
+    is
     read as it was before.
 
     Source: host code of aclnnInplaceCopy (hicann/ops-math, conversion/view_copy).
 
     Args:
-        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
-        src: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        src: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnInplaceCopy",
@@ -2596,15 +2747,20 @@ def aclnnInplaceDivGetWorkspaceSize(
 
     $$selfRef = \\frac{selfRef}{other}$$
 
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
-    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
 
-    Source: the public documentation of aclnnInplaceDiv, and for the order of checks its host code (hicann/ops-math, math/div).
+    Source: the public documentation of aclnnInplaceDiv, and for the order of checks its host
+    code (hicann/ops-math, math/div).
 
     Args:
-        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnInplaceDiv",
@@ -2643,7 +2799,8 @@ def aclnnInplaceFillScalarGetWorkspaceSize(
     Source: host code of aclnnInplaceFillScalar (hicann/ops-math, conversion/fill).
 
     Args:
-        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
         value: const aclScalar*.
     """
     return get_workspace_size(
@@ -2680,15 +2837,20 @@ def aclnnInplaceMulGetWorkspaceSize(
 
     - Integers wrap around.
     - BOOL: the logical and.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
-    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
 
-    Source: the public documentation of aclnnInplaceMul, and for the order of checks its host code (hicann/ops-math, math/mul).
+    Source: the public documentation of aclnnInplaceMul, and for the order of checks its host
+    code (hicann/ops-math, math/mul).
 
     Args:
-        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnInplaceMul",
@@ -2724,14 +2886,18 @@ def aclnnInplaceMulsGetWorkspaceSize(
 
     - Integers wrap around.
     - other counts in the common type only where it is of a higher kind than self.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
-    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
 
-    Source: the public documentation of aclnnInplaceMuls, and for the order of checks its host code (hicann/ops-math, math/mul).
+    Source: the public documentation of aclnnInplaceMuls, and for the order of checks its host
+    code (hicann/ops-math, math/mul).
 
     Args:
-        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
         other: const aclScalar*.
     """
     return get_workspace_size(
@@ -2766,13 +2932,12 @@ def aclnnInplaceOneGetWorkspaceSize(
     Source: host code of aclnnInplaceOne (hicann/ops-math, math/ones_like).
 
     Args:
-        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
     """
     return get_workspace_size(
         "aclnnInplaceOne",
-        (
-            selfRef,
-        ),
+        (selfRef,),
         repeatable=repeatable,
         context=context,
     )
@@ -2799,18 +2964,18 @@ def aclnnInplaceReluGetWorkspaceSize(
     $$selfRef = \\max(selfRef, 0)$$
 
     - NaN gives NaN.
-    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
 
-    Source: the public documentation of aclnnInplaceRelu, and for the order of checks its host code (hicann/ops-nn, activation/relu).
+    Source: the public documentation of aclnnInplaceRelu, and for the order of checks its host
+    code (hicann/ops-nn, activation/relu).
 
     Args:
         selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, UINT8.
     """
     return get_workspace_size(
         "aclnnInplaceRelu",
-        (
-            selfRef,
-        ),
+        (selfRef,),
         repeatable=repeatable,
         context=context,
     )
@@ -2840,15 +3005,20 @@ def aclnnInplaceSubGetWorkspaceSize(
 
     - Integers wrap around.
     - BOOL: a sum is the logical or, a difference the exclusive or.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
-    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
 
-    Source: the public documentation of aclnnInplaceSub, and for the order of checks its host code (hicann/ops-math, math/sub).
+    Source: the public documentation of aclnnInplaceSub, and for the order of checks its host
+    code (hicann/ops-math, math/sub).
 
     Args:
-        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         alpha: const aclScalar*.
     """
     return get_workspace_size(
@@ -2884,13 +3054,12 @@ def aclnnInplaceZeroGetWorkspaceSize(
     Source: host code of aclnnInplaceZero (hicann/ops-math, math/zero_op).
 
     Args:
-        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16.
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16.
     """
     return get_workspace_size(
         "aclnnInplaceZero",
-        (
-            selfRef,
-        ),
+        (selfRef,),
         repeatable=repeatable,
         context=context,
     )
@@ -2920,10 +3089,12 @@ def aclnnIsFiniteGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnIsFinite, and for the order of checks its host code (hicann/ops-math, math/is_finite).
+    Source: the public documentation of aclnnIsFinite, and for the order of checks its host
+    code (hicann/ops-math, math/is_finite).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
         out: output aclTensor* of BOOL.
     """
     return get_workspace_size(
@@ -2959,15 +3130,20 @@ def aclnnKlDivGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Divergence of probabilities from others, whose logarithms are given.
 
-    $$out = \\begin{cases} target \\cdot (\\ln target - self) & \\neg logTarget \\\\ e^{target} (target - self) & logTarget \\end{cases}$$
+    $$out = \\begin{cases} target \\cdot (\\ln target - self) & \\neg logTarget \\\\ e^{target}
+    (target - self) & logTarget \\end{cases}$$
 
     - A target of 0 gives 0 and one below it NaN, unless logTarget is set.
-    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2); the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed size. Of no elements, the mean is NaN and the sum 0.
+    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2);
+      the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed
+      size. Of no elements, the mean is NaN and the sum 0.
     - Reduction 3 (batchmean) divides the sum by the first size of the broadcast shape.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnKlDiv, and for the order of checks its host code (hicann/ops-math, math/kl_div_v2).
+    Source: the public documentation of aclnnKlDiv, and for the order of checks its host code
+    (hicann/ops-math, math/kl_div_v2).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -3013,14 +3189,18 @@ def aclnnKlDivBackwardGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Gradient of the divergence with respect to self.
 
-    $$out = \\begin{cases} -\\max(target, 0) \\cdot gradOutput & \\neg logTarget \\\\ -e^{target} \\cdot gradOutput & logTarget \\end{cases}$$
+    $$out = \\begin{cases} -\\max(target, 0) \\cdot gradOutput & \\neg logTarget \\\\ -e^{target}
+    \\cdot gradOutput & logTarget \\end{cases}$$
 
-    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape. Nothing is summed, whatever the reduction.
+    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape.
+      Nothing is summed, whatever the reduction.
     - Reduction 3 (batchmean) divides the sum by the first size of the broadcast shape.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnKlDivBackward, and for the order of checks its host code (hicann/ops-nn, loss/kl_div_loss_grad).
+    Source: the public documentation of aclnnKlDivBackward, and for the order of checks its
+    host code (hicann/ops-nn, loss/kl_div_loss_grad).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -3072,13 +3252,16 @@ def aclnnKlDivTargetBackwardGetWorkspaceSize(
     e^{target} (target + 1 - self) & logTarget \\end{cases}$$
 
     - A target of 0 gives 0, unless logTarget is set.
-    - Reduction 1 (mean) divides by the number of elements of the broadcast shape, 3 (batchmean) by its
+    - Reduction 1 (mean) divides by the number of elements of the broadcast shape, 3 (batchmean) by
+      its
       first size.
     - Where target was broadcast, the gradient is summed over what it was broadcast to.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+      cast
       to the type of the output.
 
-    Source: the public documentation of aclnnKlDivTargetBackward, and for the order of checks its host
+    Source: the public documentation of aclnnKlDivTargetBackward, and for the order of checks its
+    host
     code (hicann/ops-nn, loss/kl_div_target_loss_grad).
 
     Args:
@@ -3128,11 +3311,15 @@ def aclnnL1LossGetWorkspaceSize(
     $$out = |self - target|$$
 
     - The mean of integers is rounded to 0.
-    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2); the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed size. Of no elements, the mean is NaN and the sum 0.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2);
+      the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed
+      size. Of no elements, the mean is NaN and the sum 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnL1Loss, and for the order of checks its host code (hicann/ops-nn, loss/lp_loss).
+    Source: the public documentation of aclnnL1Loss, and for the order of checks its host code
+    (hicann/ops-nn, loss/lp_loss).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, INT64.
@@ -3178,11 +3365,14 @@ def aclnnL1LossBackwardGetWorkspaceSize(
     $$gradInput = sign(self - target) \\cdot gradOutput$$
 
     - The sign of 0 is 0; NaN gives NaN.
-    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape. Nothing is summed, whatever the reduction.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape.
+      Nothing is summed, whatever the reduction.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnL1LossBackward, and for the order of checks its host code (hicann/ops-nn, loss/l1_loss_grad).
+    Source: the public documentation of aclnnL1LossBackward, and for the order of checks its
+    host code (hicann/ops-nn, loss/l1_loss_grad).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -3232,17 +3422,21 @@ def aclnnLayerNormGetWorkspaceSize(
 
     $$out = \\frac{input - mean}{\\sqrt{variance + eps}} \\cdot weight + bias$$
 
-    Mean and variance are over the last dimensions, as many as normalizedShape has; the variance is that
+    Mean and variance are over the last dimensions, as many as normalizedShape has; the variance is
+    that
     of the whole, divided by the number of elements.
 
-    - weightOptional and biasOptional may be null: 1 and 0. So may meanOutOptional, for the mean, and
+    - weightOptional and biasOptional may be null: 1 and 0. So may meanOutOptional, for the mean,
+      and
       rstdOutOptional, for the divisor's reciprocal.
     - Computed in FLOAT, rounded to the type of input, then cast to that of out.
-    - Of an input without layers nothing is computed; of layers without elements the mean is 0 and the
+    - Of an input without layers nothing is computed; of layers without elements the mean is 0 and
+      the
       reciprocal NaN.
     - Deterministic, at any number of threads.
 
-    Source: host code of aclnnLayerNorm (hicann/ops-nn, norm/layer_norm_v4); the shape of the statistics,
+    Source: host code of aclnnLayerNorm (hicann/ops-nn, norm/layer_norm_v4); the shape of the
+    statistics,
     which it checks on Ascend 950 only, is always checked here.
 
     Args:
@@ -3299,12 +3493,16 @@ def aclnnLeScalarGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnLeScalar, and for the order of checks its host code (hicann/ops-math, math/less_equal).
+    Source: the public documentation of aclnnLeScalar, and for the order of checks its host
+    code (hicann/ops-math, math/less_equal).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnLeScalar",
@@ -3345,12 +3543,16 @@ def aclnnLeTensorGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnLeTensor, and for the order of checks its host code (hicann/ops-math, math/less_equal).
+    Source: the public documentation of aclnnLeTensor, and for the order of checks its host
+    code (hicann/ops-math, math/less_equal).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnLeTensor",
@@ -3386,10 +3588,12 @@ def aclnnLeakyReluGetWorkspaceSize(
 
     $$out = \\max(self, 0) + negativeSlope \\cdot \\min(self, 0)$$
 
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnLeakyRelu, and for the order of checks its host code (hicann/ops-nn, activation/leaky_relu).
+    Source: the public documentation of aclnnLeakyRelu, and for the order of checks its host
+    code (hicann/ops-nn, activation/leaky_relu).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
@@ -3430,13 +3634,17 @@ def aclnnLeakyReluBackwardGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Gradient of the leaky positive part.
 
-    $$out = \\begin{cases} gradOutput & self > 0 \\\\ negativeSlope \\cdot gradOutput & \\text{otherwise} \\end{cases}$$
+    $$out = \\begin{cases} gradOutput & self > 0 \\\\ negativeSlope \\cdot gradOutput &
+    \\text{otherwise} \\end{cases}$$
 
-    - selfIsResult says that self is the result of the forward pass. It has the sign of the input, unless negativeSlope is negative, so it changes nothing.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - selfIsResult says that self is the result of the forward pass. It has the sign of the
+      input, unless negativeSlope is negative, so it changes nothing.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnLeakyReluBackward, and for the order of checks its host code (hicann/ops-nn, activation/leaky_relu_grad).
+    Source: the public documentation of aclnnLeakyReluBackward, and for the order of checks
+    its host code (hicann/ops-nn, activation/leaky_relu_grad).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
@@ -3482,11 +3690,12 @@ def aclnnLerpGetWorkspaceSize(
 
     $$out = self + weight \\cdot (end - self)$$
 
-    - Where |weight| is at least 0.5, it is computed from end, so that 1 gives exactly end.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnLerp, and for the order of checks its host code (hicann/ops-math, math/lerp).
+    Source: the public documentation of aclnnLerp, and for the order of checks its host code
+    (hicann/ops-math, math/lerp).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -3529,13 +3738,16 @@ def aclnnLogGetWorkspaceSize(
     $$out = \\ln self$$
 
     - 0 gives negative infinity; negative real numbers give NaN.
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnLog, and for the order of checks its host code (hicann/ops-math, math/log).
+    Source: the public documentation of aclnnLog, and for the order of checks its host code
+    (hicann/ops-math, math/log).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -3571,13 +3783,16 @@ def aclnnLog1pGetWorkspaceSize(
     $$out = \\ln(1 + self)$$
 
     - Exact near 0. -1 gives negative infinity; smaller real numbers give NaN.
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnLog1p, and for the order of checks its host code (hicann/ops-math, math/log1p).
+    Source: the public documentation of aclnnLog1p, and for the order of checks its host code
+    (hicann/ops-math, math/log1p).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -3613,10 +3828,12 @@ def aclnnLogSigmoidGetWorkspaceSize(
     $$out = -\\ln(1 + e^{-self})$$
 
     - It does not overflow.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnLogSigmoid, and for the order of checks its host code (hicann/ops-nn, activation/log_sigmoid).
+    Source: the public documentation of aclnnLogSigmoid, and for the order of checks its host
+    code (hicann/ops-nn, activation/log_sigmoid).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -3710,7 +3927,8 @@ def aclnnLogSoftmaxBackwardGetWorkspaceSize(
     - Of empty inputs nothing is computed.
     - Deterministic, at any number of threads.
 
-    Source: host code of aclnnLogSoftmaxBackward (hicann/ops-nn, activation/log_softmax_grad); the formula
+    Source: host code of aclnnLogSoftmaxBackward (hicann/ops-nn, activation/log_softmax_grad); the
+    formula
     is of the public documentation.
 
     Args:
@@ -3758,12 +3976,16 @@ def aclnnLogicalAndGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnLogicalAnd, and for the order of checks its host code (hicann/ops-math, math/logical_and).
+    Source: the public documentation of aclnnLogicalAnd, and for the order of checks its host
+    code (hicann/ops-math, math/logical_and).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnLogicalAnd",
@@ -3802,11 +4024,14 @@ def aclnnLogicalNotGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnLogicalNot, and for the order of checks its host code (hicann/ops-math, math/logical_not).
+    Source: the public documentation of aclnnLogicalNot, and for the order of checks its host
+    code (hicann/ops-math, math/logical_not).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnLogicalNot",
@@ -3845,12 +4070,16 @@ def aclnnLogicalOrGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnLogicalOr, and for the order of checks its host code (hicann/ops-math, math/logical_or).
+    Source: the public documentation of aclnnLogicalOr, and for the order of checks its host
+    code (hicann/ops-math, math/logical_or).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnLogicalOr",
@@ -3891,12 +4120,16 @@ def aclnnLtScalarGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnLtScalar, and for the order of checks its host code (hicann/ops-math, math/less).
+    Source: the public documentation of aclnnLtScalar, and for the order of checks its host
+    code (hicann/ops-math, math/less).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnLtScalar",
@@ -3937,12 +4170,16 @@ def aclnnLtTensorGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnLtTensor, and for the order of checks its host code (hicann/ops-math, math/less).
+    Source: the public documentation of aclnnLtTensor, and for the order of checks its host
+    code (hicann/ops-math, math/less).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnLtTensor",
@@ -3979,13 +4216,18 @@ def aclnnMatmulGetWorkspaceSize(
 
     $$out = self \\cdot mat2$$
 
-    Vectors are a row on the left and a column on the right, and this dimension is left out of the result; dimensions before the last two broadcast. Some products allow 6 dimensions, Atlas A2 and A3 allow 8.
+    Vectors are a row on the left and a column on the right, and this dimension is left out of the
+    result; dimensions before the last two broadcast. Some products allow 6 dimensions, Atlas A2 and
+    A3 allow 8.
 
-    - Factors that are not FLOAT are multiplied and added in FLOAT; the result is rounded once, to the type
+    - Factors that are not FLOAT are multiplied and added in FLOAT; the result is rounded once, to
+      the type
       of out.
-    - cubeMathType 0 keeps types; 2 rounds the factors to FLOAT16 first; 1 and 3 permit a lower precision and
+    - cubeMathType 0 keeps types; 2 rounds the factors to FLOAT16 first; 1 and 3 permit a lower
+      precision and
       4 demands additions in FLOAT, which here makes no difference.
-    - Where nothing is summed, the result is 0. An empty out plans no workspace and computes nothing.
+    - Where nothing is summed, the result is 0. An empty out plans no workspace and computes
+      nothing.
     - Deterministic for a given number of threads of the processor's library of linear algebra.
 
     Source: host code of aclnnMatmul (hicann/ops-nn, matmul/mat_mul_v3).
@@ -4035,7 +4277,8 @@ def aclnnMaxDimGetWorkspaceSize(
     - keepdim keeps the dimension, with size 1.
     - Of an empty self nothing is computed.
 
-    Source: host code of aclnnMaxDim (hicann/ops-math, math/arg_max_with_value); that indices is INT32 or
+    Source: host code of aclnnMaxDim (hicann/ops-math, math/arg_max_with_value); that indices is
+    INT32 or
     INT64 is from its public documentation.
 
     Args:
@@ -4082,15 +4325,20 @@ def aclnnMaximumGetWorkspaceSize(
     $$out = \\max(self, other)$$
 
     - NaN in any input gives NaN.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnMaximum, and for the order of checks its host code (hicann/ops-math, math/maximum).
+    Source: the public documentation of aclnnMaximum, and for the order of checks its host
+    code (hicann/ops-math, math/maximum).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
     """
     return get_workspace_size(
         "aclnnMaximum",
@@ -4129,7 +4377,8 @@ def aclnnMeanGetWorkspaceSize(
     $$out = \\frac{1}{n} \\sum_{dim} self$$
 
     - No dim are all dims. keepDim keeps them, with size 1.
-    - Elements are cast to dtype and added as aclnnReduceSum adds them; the mean is rounded to dtype, for
+    - Elements are cast to dtype and added as aclnnReduceSum adds them; the mean is rounded to
+      dtype, for
       an integer one towards 0, then cast to the type of out.
     - Of an empty self every element of out is NaN, whatever its shape.
     - Deterministic, at any number of threads.
@@ -4137,11 +4386,13 @@ def aclnnMeanGetWorkspaceSize(
     Source: host code of aclnnMean (hicann/ops-math, math/reduce_mean).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            COMPLEX64, COMPLEX128.
         dim: const aclIntArray*.
         keepDim: bool.
         dtype: aclDataType.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnMean",
@@ -4180,15 +4431,20 @@ def aclnnMinimumGetWorkspaceSize(
     $$out = \\min(self, other)$$
 
     - NaN in any input gives NaN.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnMinimum, and for the order of checks its host code (hicann/ops-math, math/minimum).
+    Source: the public documentation of aclnnMinimum, and for the order of checks its host
+    code (hicann/ops-math, math/minimum).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
     """
     return get_workspace_size(
         "aclnnMinimum",
@@ -4225,11 +4481,14 @@ def aclnnMmGetWorkspaceSize(
 
     $$out = self \\cdot mat2$$
 
-    - Factors that are not FLOAT are multiplied and added in FLOAT; the result is rounded once, to the type
+    - Factors that are not FLOAT are multiplied and added in FLOAT; the result is rounded once, to
+      the type
       of out.
-    - cubeMathType 0 keeps types; 2 rounds the factors to FLOAT16 first; 1 and 3 permit a lower precision and
+    - cubeMathType 0 keeps types; 2 rounds the factors to FLOAT16 first; 1 and 3 permit a lower
+      precision and
       4 demands additions in FLOAT, which here makes no difference.
-    - Where nothing is summed, the result is 0. An empty out plans no workspace and computes nothing.
+    - Where nothing is summed, the result is 0. An empty out plans no workspace and computes
+      nothing.
     - Deterministic for a given number of threads of the processor's library of linear algebra.
 
     Source: host code of aclnnMm (hicann/ops-nn, matmul/mat_mul_v3).
@@ -4276,11 +4535,15 @@ def aclnnMseLossGetWorkspaceSize(
 
     $$out = (self - target)^2$$
 
-    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2); the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed size. Of no elements, the mean is NaN and the sum 0.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2);
+      the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed
+      size. Of no elements, the mean is NaN and the sum 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnMseLoss, and for the order of checks its host code (hicann/ops-nn, loss/mse_loss).
+    Source: the public documentation of aclnnMseLoss, and for the order of checks its host
+    code (hicann/ops-nn, loss/mse_loss).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -4325,11 +4588,14 @@ def aclnnMseLossBackwardGetWorkspaceSize(
 
     $$out = 2 \\cdot (self - target) \\cdot gradOutput$$
 
-    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape. Nothing is summed, whatever the reduction.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape.
+      Nothing is summed, whatever the reduction.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnMseLossBackward, and for the order of checks its host code (hicann/ops-nn, loss/mse_loss_grad_v2).
+    Source: the public documentation of aclnnMseLossBackward, and for the order of checks its
+    host code (hicann/ops-nn, loss/mse_loss_grad_v2).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -4378,7 +4644,8 @@ def aclnnMseLossOutGetWorkspaceSize(
     out is the loss of each element (reduction 0, none), or its mean (1) or sum (2) along the first
     dimension of the broadcast shape, which out then lacks.
 
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+      cast
       to the type of the output. Sums are in DOUBLE.
     - Of no elements, nothing is written.
 
@@ -4428,15 +4695,20 @@ def aclnnMulGetWorkspaceSize(
 
     - Integers wrap around.
     - BOOL: the logical and.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnMul, and for the order of checks its host code (hicann/ops-math, math/mul).
+    Source: the public documentation of aclnnMul, and for the order of checks its host code
+    (hicann/ops-math, math/mul).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnMul",
@@ -4474,15 +4746,19 @@ def aclnnMulsGetWorkspaceSize(
 
     - Integers wrap around.
     - other counts in the common type only where it is of a higher kind than self.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnMuls, and for the order of checks its host code (hicann/ops-math, math/mul).
+    Source: the public documentation of aclnnMuls, and for the order of checks its host code
+    (hicann/ops-math, math/mul).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         other: const aclScalar*.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnMuls",
@@ -4519,10 +4795,12 @@ def aclnnMvGetWorkspaceSize(
 
     $$out = self \\cdot vec$$
 
-    - Factors that are not FLOAT are multiplied and added in FLOAT; the result is rounded once, to the
+    - Factors that are not FLOAT are multiplied and added in FLOAT; the result is rounded once, to
+      the
       type of out.
     - cubeMathType is as for aclnnMm.
-    - Where nothing is summed, the result is 0. An empty out plans no workspace and computes nothing.
+    - Where nothing is summed, the result is 0. An empty out plans no workspace and computes
+      nothing.
     - Deterministic for a given number of threads of the processor's library of linear algebra.
 
     Source: host code of aclnnMv (hicann/ops-nn, matmul/mv).
@@ -4637,12 +4915,14 @@ def aclnnNLLLossBackwardGetWorkspaceSize(
     $$out_{i, c} = \\begin{cases} -weight_c \\cdot gradOutput_i & c = target_i \\\\ 0 &
     \\text{otherwise} \\end{cases}$$
 
-    - With reduction 1 (mean) it is divided by totalWeight. For reductions, gradOutput has one element.
+    - With reduction 1 (mean) it is divided by totalWeight. For reductions, gradOutput has one
+      element.
     - Rows whose target is ignoreIndex are 0.
     - Computed in FLOAT, rounded once to the type of self.
     - A class that does not exist fails the execution; on devices it is not checked.
 
-    Source: the public documentation of aclnnNLLLossBackward, and for the order of checks its host code
+    Source: the public documentation of aclnnNLLLossBackward, and for the order of checks its host
+    code
     (hicann/ops-nn, loss/nll_loss_grad).
 
     Args:
@@ -4699,12 +4979,16 @@ def aclnnNeScalarGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnNeScalar, and for the order of checks its host code (hicann/ops-math, math/not_equal).
+    Source: the public documentation of aclnnNeScalar, and for the order of checks its host
+    code (hicann/ops-math, math/not_equal).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnNeScalar",
@@ -4745,12 +5029,16 @@ def aclnnNeTensorGetWorkspaceSize(
     - The result, 1 or 0, is cast to the type of out.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnNeTensor, and for the order of checks its host code (hicann/ops-math, math/not_equal).
+    Source: the public documentation of aclnnNeTensor, and for the order of checks its host
+    code (hicann/ops-math, math/not_equal).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
     """
     return get_workspace_size(
         "aclnnNeTensor",
@@ -4786,13 +5074,16 @@ def aclnnNegGetWorkspaceSize(
     $$out = -self$$
 
     - The smallest integer stays as it is.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnNeg, and for the order of checks its host code (hicann/ops-math, math/neg).
+    Source: the public documentation of aclnnNeg, and for the order of checks its host code
+    (hicann/ops-math, math/neg).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, COMPLEX64,
+            COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -4831,9 +5122,11 @@ def aclnnPermuteGetWorkspaceSize(
     Source: host code of aclnnPermute (hicann/ops-math, conversion/transpose).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
         dims: const aclIntArray*.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnPermute",
@@ -4870,13 +5163,16 @@ def aclnnPowTensorScalarGetWorkspaceSize(
     $$out = self^{exponent}$$
 
     - Integers wrap around.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnPowTensorScalar, and for the order of checks its host code (hicann/ops-math, math/pow).
+    Source: the public documentation of aclnnPowTensorScalar, and for the order of checks its
+    host code (hicann/ops-math, math/pow).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         exponent: const aclScalar*.
         out: output const aclTensor*.
     """
@@ -4916,14 +5212,18 @@ def aclnnPowTensorTensorGetWorkspaceSize(
 
     - Integers wrap around.
     - A negative power of an integer is its reciprocal rounded to 0; of 0 it is 0.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnPowTensorTensor, and for the order of checks its host code (hicann/ops-math, math/pow).
+    Source: the public documentation of aclnnPowTensorTensor, and for the order of checks its
+    host code (hicann/ops-math, math/pow).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        exponent: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        exponent: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -4965,9 +5265,11 @@ def aclnnProdGetWorkspaceSize(
     Source: host code of aclnnProd (hicann/ops-math, math/reduce_prod).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         dtype: aclDataType.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnProd",
@@ -5010,11 +5312,13 @@ def aclnnProdDimGetWorkspaceSize(
     Source: host code of aclnnProdDim (hicann/ops-math, math/reduce_prod).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         dim: int64_t.
         keepDim: bool.
         dtype: aclDataType.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnProdDim",
@@ -5052,13 +5356,16 @@ def aclnnReciprocalGetWorkspaceSize(
     $$out = \\frac{1}{self}$$
 
     - 0 gives infinity with its sign.
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnReciprocal, and for the order of checks its host code (hicann/ops-math, math/reciprocal).
+    Source: the public documentation of aclnnReciprocal, and for the order of checks its host
+    code (hicann/ops-math, math/reciprocal).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -5097,7 +5404,8 @@ def aclnnReduceSumGetWorkspaceSize(
     $$out = \\sum_{dims} self$$
 
     - No dims are all dims. keepDims keeps them, with size 1.
-    - Elements are cast to dtype first. Floats are added in pairs or few at a time in their type, FLOAT for
+    - Elements are cast to dtype first. Floats are added in pairs or few at a time in their type,
+      FLOAT for
       the 16-bit ones, and the parts of at most 256 or one block in DOUBLE; integers overflow.
     - dtype BOOL tells whether any element is other than 0.
     - Of an empty self every element of out is 0, whatever its shape.
@@ -5106,11 +5414,13 @@ def aclnnReduceSumGetWorkspaceSize(
     Source: host code of aclnnReduceSum (hicann/ops-math, math/reduce_sum).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         dims: const aclIntArray*.
         keepDims: bool.
         dtype: aclDataType.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnReduceSum",
@@ -5148,10 +5458,12 @@ def aclnnReluGetWorkspaceSize(
     $$out = \\max(self, 0)$$
 
     - NaN gives NaN.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnRelu, and for the order of checks its host code (hicann/ops-nn, activation/relu).
+    Source: the public documentation of aclnnRelu, and for the order of checks its host code
+    (hicann/ops-nn, activation/relu).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, UINT8.
@@ -5200,7 +5512,8 @@ def aclnnRmsNormGetWorkspaceSize(
     - Of an x without rows nothing is computed; of rows without elements rstdOut is NaN.
     - Deterministic, at any number of threads.
 
-    Source: the public documentation of aclnnRmsNorm (hicann/ops-nn, norm/rms_norm); the order of checks
+    Source: the public documentation of aclnnRmsNorm (hicann/ops-nn, norm/rms_norm); the order of
+    checks
     is not documented.
 
     Args:
@@ -5246,10 +5559,12 @@ def aclnnRoundGetWorkspaceSize(
     $$out = round(self)$$
 
     - Halfway cases go to the even neighbour.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnRound, and for the order of checks its host code (hicann/ops-math, math/round).
+    Source: the public documentation of aclnnRound, and for the order of checks its host code
+    (hicann/ops-math, math/round).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64.
@@ -5288,13 +5603,16 @@ def aclnnRsqrtGetWorkspaceSize(
     $$out = \\frac{1}{\\sqrt{self}}$$
 
     - 0 gives infinity; negative real numbers give NaN.
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnRsqrt, and for the order of checks its host code (hicann/ops-math, math/rsqrt).
+    Source: the public documentation of aclnnRsqrt, and for the order of checks its host code
+    (hicann/ops-math, math/rsqrt).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -5339,8 +5657,10 @@ def aclnnSWhereGetWorkspaceSize(
 
     Args:
         condition: const aclTensor* of BOOL, UINT8.
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128, UINT16, UINT32, UINT64.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -5380,7 +5700,8 @@ def aclnnScatterAddGetWorkspaceSize(
 
     For dim 0: $out = self$, then for each i and j: $out_{index_{ij},j} \\mathrel{+}= src_{ij}$
 
-    - Added in the C order of index, so that sums are deterministic. FLOAT16 and BF16 are added in FLOAT
+    - Added in the C order of index, so that sums are deterministic. FLOAT16 and BF16 are added in
+      FLOAT
       and rounded once. BOOL is set where anything added is.
     - Indexes below 0 count from the end; one that names no place makes the execution fail, before
       anything is written.
@@ -5389,11 +5710,14 @@ def aclnnScatterAddGetWorkspaceSize(
     Source: host code of aclnnScatterAdd (hicann/ops-nn, index/scatter_elements_v2).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         dim: int64_t.
         index: const aclTensor*.
-        src: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        src: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnScatterAdd",
@@ -5430,13 +5754,16 @@ def aclnnSigmoidGetWorkspaceSize(
 
     $$out = \\frac{1}{1 + e^{-self}}$$
 
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnSigmoid, and for the order of checks its host code (hicann/ops-nn, activation/sigmoid).
+    Source: the public documentation of aclnnSigmoid, and for the order of checks its host
+    code (hicann/ops-nn, activation/sigmoid).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -5472,10 +5799,12 @@ def aclnnSigmoidBackwardGetWorkspaceSize(
 
     $$gradInput = gradOutput \\cdot output \\cdot (1 - output)$$
 
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnSigmoidBackward, and for the order of checks its host code (hicann/ops-nn, activation/sigmoid_grad).
+    Source: the public documentation of aclnnSigmoidBackward, and for the order of checks its
+    host code (hicann/ops-nn, activation/sigmoid_grad).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, COMPLEX64, COMPLEX128.
@@ -5516,13 +5845,16 @@ def aclnnSignGetWorkspaceSize(
     $$result = \\begin{cases} 1 & self > 0 \\\\ 0 & self = 0 \\\\ -1 & self < 0 \\end{cases}$$
 
     - NaN gives NaN; a complex number gives itself divided by its magnitude, and 0 for 0.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnSign, and for the order of checks its host code (hicann/ops-math, math/sign).
+    Source: the public documentation of aclnnSign, and for the order of checks its host code
+    (hicann/ops-math, math/sign).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, BOOL, COMPLEX64,
+            COMPLEX128.
         result: output aclTensor*.
     """
     return get_workspace_size(
@@ -5557,10 +5889,12 @@ def aclnnSiluGetWorkspaceSize(
 
     $$out = \\frac{self}{1 + e^{-self}}$$
 
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnSilu, and for the order of checks its host code (hicann/ops-nn, activation/swish).
+    Source: the public documentation of aclnnSilu, and for the order of checks its host code
+    (hicann/ops-nn, activation/swish).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, COMPLEX64, COMPLEX128.
@@ -5597,12 +5931,15 @@ def aclnnSiluBackwardGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Gradient of an element times its logistic function.
 
-    $$gradInput = gradOutput \\cdot s \\cdot (1 + self \\cdot (1 - s)), s = \\frac{1}{1 + e^{-self}}$$
+    $$gradInput = gradOutput \\cdot s \\cdot (1 + self \\cdot (1 - s)), s = \\frac{1}{1 +
+    e^{-self}}$$
 
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnSiluBackward, and for the order of checks its host code (hicann/ops-nn, activation/silu_grad).
+    Source: the public documentation of aclnnSiluBackward, and for the order of checks its
+    host code (hicann/ops-nn, activation/silu_grad).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -5642,13 +5979,16 @@ def aclnnSinGetWorkspaceSize(
 
     $$out = \\sin self$$
 
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnSin, and for the order of checks its host code (hicann/ops-math, math/sin).
+    Source: the public documentation of aclnnSin, and for the order of checks its host code
+    (hicann/ops-math, math/sin).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -5685,7 +6025,8 @@ def aclnnSliceGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Takes a range of one dimension, as self[start:end:step] does in Python.
 
-    Numbers below 0 count from the end, and a range beyond the dimension is cut to it; out may thus be
+    Numbers below 0 count from the end, and a range beyond the dimension is cut to it; out may thus
+    be
     empty.
 
     Source: host code of aclnnSlice (hicann/ops-math, conversion/strided_slice_v3).
@@ -5751,6 +6092,10 @@ def aclnnSmoothL1LossGetWorkspaceSize(
     - result may be of any type that floats cast to: any float or complex, not integer or BOOL.
     - Deterministic, at any number of threads.
 
+    With a ``--soc`` other than reference, an element's loss is that of the product's kernel, from
+    public
+    source and not checked on hardware: the quadratic branch multiplies by the reciprocal of beta.
+
     Source: the public documentation of aclnnSmoothL1Loss, and for the order of checks its host code
     (hicann/ops-nn, loss/smooth_l1_loss_v2).
 
@@ -5815,9 +6160,17 @@ def aclnnSmoothL1LossBackwardGetWorkspaceSize(
     - gradInput may be the same memory as an input of the same type, strides and shape.
     - Deterministic.
 
-    On devices, Atlas A2 and A3 divide by beta + 1e-6; Ascend 950 multiplies by the reciprocal of
-    beta, and for a beta below 1e-6 gives NaN where self equals target; both divide a mean by the
-    number of elements of self before broadcasting.
+    That is the documentation's formula, and what ``--soc reference`` computes. With another
+    ``--soc``
+    the arithmetic is that of the product's kernel, from public source and not checked on hardware:
+
+    - Ascend 950 multiplies by the reciprocal of beta. A beta below 1e-6 gives NaN where self equals
+      target, unless gradOutput has one element. Where |x| is beta, the slope is x times the
+      reciprocal, or with a gradOutput of one element -1 or 1.
+    - All others divide by beta + 1e-6. Where |x| is beta, the slope is -1 or 1. With beta 0, NaN in
+      self or target gives 0.
+    - A mean divides by the number of elements of self before broadcasting; on all but Ascend 950
+      by its sizes one after the other, rounding each time.
 
     Source: the public documentation of aclnnSmoothL1LossBackward, and for the order of checks its
     host code (hicann/ops-nn, loss/smooth_l1_loss_grad_v2).
@@ -5869,11 +6222,15 @@ def aclnnSoftMarginLossGetWorkspaceSize(
     $$out = \\ln(1 + e^{-target \\cdot self})$$
 
     - It does not overflow.
-    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2); the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed size. Of no elements, the mean is NaN and the sum 0.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - out is the loss of each element (reduction 0, none), their mean (1) or their sum (2);
+      the latter two have one element, of any rank. Sums are in DOUBLE over blocks of a fixed
+      size. Of no elements, the mean is NaN and the sum 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnSoftMarginLoss, and for the order of checks its host code (hicann/ops-nn, loss/soft_margin_loss).
+    Source: the public documentation of aclnnSoftMarginLoss, and for the order of checks its
+    host code (hicann/ops-nn, loss/soft_margin_loss).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -5918,11 +6275,14 @@ def aclnnSoftMarginLossBackwardGetWorkspaceSize(
 
     $$out = \\frac{-target}{1 + e^{target \\cdot self}} \\cdot gradOutput$$
 
-    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape. Nothing is summed, whatever the reduction.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - With reduction 1 (mean) it is divided by the number of elements of the broadcast shape.
+      Nothing is summed, whatever the reduction.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnSoftMarginLossBackward, and for the order of checks its host code (hicann/ops-nn, loss/soft_margin_loss_grad).
+    Source: the public documentation of aclnnSoftMarginLossBackward, and for the order of
+    checks its host code (hicann/ops-nn, loss/soft_margin_loss_grad).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -5969,7 +6329,8 @@ def aclnnSoftmaxGetWorkspaceSize(
 
     where m is the greatest of self along dim.
 
-    - Computed in FLOAT, or in DOUBLE for DOUBLE; rounded to the type of self, then cast to that of out.
+    - Computed in FLOAT, or in DOUBLE for DOUBLE; rounded to the type of self, then cast to that of
+      out.
     - NaN, or an infinite m, gives NaN along the whole row.
     - Of an empty self nothing is computed.
     - Deterministic, at any number of threads.
@@ -6022,7 +6383,8 @@ def aclnnSoftmaxBackwardGetWorkspaceSize(
     - Of empty inputs nothing is computed.
     - Deterministic, at any number of threads.
 
-    Source: host code of aclnnSoftmaxBackward (hicann/ops-nn, activation/softmax_grad); the formula is of
+    Source: host code of aclnnSoftmaxBackward (hicann/ops-nn, activation/softmax_grad); the formula
+    is of
     the public documentation.
 
     Args:
@@ -6065,12 +6427,15 @@ def aclnnSoftplusGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Smooth positive part of each element.
 
-    $$out = \\begin{cases} \\frac{1}{beta} \\ln(1 + e^{beta \\cdot self}) & beta \\cdot self \\le threshold \\\\ self & \\text{otherwise} \\end{cases}$$
+    $$out = \\begin{cases} \\frac{1}{beta} \\ln(1 + e^{beta \\cdot self}) & beta \\cdot self \\le
+    threshold \\\\ self & \\text{otherwise} \\end{cases}$$
 
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnSoftplus, and for the order of checks its host code (hicann/ops-nn, activation/softplus_v2).
+    Source: the public documentation of aclnnSoftplus, and for the order of checks its host
+    code (hicann/ops-nn, activation/softplus_v2).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
@@ -6113,13 +6478,16 @@ def aclnnSqrtGetWorkspaceSize(
     $$out = \\sqrt{self}$$
 
     - Negative real numbers give NaN.
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnSqrt, and for the order of checks its host code (hicann/ops-math, math/sqrt).
+    Source: the public documentation of aclnnSqrt, and for the order of checks its host code
+    (hicann/ops-math, math/sqrt).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -6155,10 +6523,12 @@ def aclnnSquareGetWorkspaceSize(
     $$out = self^2$$
 
     - Integers wrap around.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnSquare, and for the order of checks its host code (hicann/ops-math, math/square).
+    Source: the public documentation of aclnnSquare, and for the order of checks its host code
+    (hicann/ops-math, math/square).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64.
@@ -6201,9 +6571,11 @@ def aclnnStackGetWorkspaceSize(
     Source: host code of aclnnStack (hicann/ops-math, conversion/pack).
 
     Args:
-        tensors: const aclTensorList* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        tensors: const aclTensorList* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
         dim: int64_t.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
     """
     return get_workspace_size(
         "aclnnStack",
@@ -6242,7 +6614,8 @@ def aclnnStdGetWorkspaceSize(
     $$out = \\sqrt{\\frac{1}{n - correction} \\sum_{dim} (self - mean)^2}$$
 
     - dim may be null; null or empty is all dims. keepdim keeps them, with size 1.
-    - NaN for a single element and a correction of 1 or more; infinite for a correction above 1 that n
+    - NaN for a single element and a correction of 1 or more; infinite for a correction above 1 that
+      n
       does not exceed. Of an empty self, NaN.
     - Distances are FLOAT, their sums DOUBLE.
     - Deterministic, at any number of threads.
@@ -6295,14 +6668,18 @@ def aclnnSubGetWorkspaceSize(
 
     - Integers wrap around.
     - BOOL: a sum is the logical or, a difference the exclusive or.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnSub, and for the order of checks its host code (hicann/ops-math, math/sub).
+    Source: the public documentation of aclnnSub, and for the order of checks its host code
+    (hicann/ops-math, math/sub).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
-        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         alpha: const aclScalar*.
         out: output aclTensor*.
     """
@@ -6345,13 +6722,16 @@ def aclnnSubsGetWorkspaceSize(
     - Integers wrap around.
     - BOOL: a sum is the logical or, a difference the exclusive or.
     - other counts in the common type only where it is of a higher kind than self.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnSubs, and for the order of checks its host code (hicann/ops-math, math/sub).
+    Source: the public documentation of aclnnSubs, and for the order of checks its host code
+    (hicann/ops-math, math/sub).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         other: const aclScalar*.
         alpha: const aclScalar*.
         out: output aclTensor*.
@@ -6390,13 +6770,16 @@ def aclnnTanhGetWorkspaceSize(
 
     $$out = \\tanh self$$
 
-    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnTanh, and for the order of checks its host code (hicann/ops-math, math/tanh).
+    Source: the public documentation of aclnnTanh, and for the order of checks its host code
+    (hicann/ops-math, math/tanh).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
         out: output aclTensor*.
     """
     return get_workspace_size(
@@ -6432,10 +6815,12 @@ def aclnnTanhBackwardGetWorkspaceSize(
 
     $$gradInput = gradOutput \\cdot (1 - output^2)$$
 
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnTanhBackward, and for the order of checks its host code (hicann/ops-nn, activation/tanh_grad).
+    Source: the public documentation of aclnnTanhBackward, and for the order of checks its
+    host code (hicann/ops-nn, activation/tanh_grad).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, COMPLEX64, COMPLEX128.
@@ -6478,10 +6863,12 @@ def aclnnThresholdBackwardGetWorkspaceSize(
     $$out = \\begin{cases} gradOutput & self > threshold \\\\ 0 & \\text{otherwise} \\end{cases}$$
 
     - Where self is NaN, it gives gradOutput.
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnThresholdBackward, and for the order of checks its host code (hicann/ops-nn, activation/threshold_grad_v2_d).
+    Source: the public documentation of aclnnThresholdBackward, and for the order of checks
+    its host code (hicann/ops-nn, activation/threshold_grad_v2_d).
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, UINT8.
@@ -6522,16 +6909,19 @@ def aclnnTrilGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Lower triangle of each matrix; the rest is 0.
 
-    $$out_{ij} = \\begin{cases} self_{ij} & j - i \\le diagonal \\\\ 0 & \\text{otherwise} \\end{cases}$$
+    $$out_{ij} = \\begin{cases} self_{ij} & j - i \\le diagonal \\\\ 0 & \\text{otherwise}
+    \\end{cases}$$
 
     The last two dimensions are the matrices'. COMPLEX64 is for Ascend 950.
 
     Source: host code of aclnnTril (hicann/ops-math, conversion/tril).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64.
         diagonal: int64_t.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64.
     """
     return get_workspace_size(
         "aclnnTril",
@@ -6565,16 +6955,19 @@ def aclnnTriuGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Upper triangle of each matrix; the rest is 0.
 
-    $$out_{ij} = \\begin{cases} self_{ij} & j - i \\ge diagonal \\\\ 0 & \\text{otherwise} \\end{cases}$$
+    $$out_{ij} = \\begin{cases} self_{ij} & j - i \\ge diagonal \\\\ 0 & \\text{otherwise}
+    \\end{cases}$$
 
     The last two dimensions are the matrices'. COMPLEX64 is for Ascend 950.
 
     Source: host code of aclnnTriu (hicann/ops-math, conversion/triu).
 
     Args:
-        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64.
         diagonal: int64_t.
-        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL, UINT16, UINT32, UINT64, COMPLEX64.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64.
     """
     return get_workspace_size(
         "aclnnTriu",
@@ -6609,10 +7002,12 @@ def aclnnTruncGetWorkspaceSize(
 
     $$out = trunc(self)$$
 
-    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then cast to the type of the output.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnTrunc, and for the order of checks its host code (hicann/ops-math, math/trunc).
+    Source: the public documentation of aclnnTrunc, and for the order of checks its host code
+    (hicann/ops-math, math/trunc).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -8500,12 +8895,54 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted")},
         {},
     ),
+    "addmm": Pythonic(
+        "addmm",
+        "aclnnAddmm",
+        ("self", "mat1", "mat2"),
+        {"beta": 1.0, "alpha": 1.0, "cubeMathType": "KEEP_DTYPE"},
+        {"out": Result("product", "promoted")},
+        {
+            "cubeMathType": {"KEEP_DTYPE": 0, "ALLOW_FP32_DOWN_PRECISION": 1, "USE_FP16": 2, "USE_HF32": 3, "USE_FP32_ADD": 4},
+        },
+    ),
     "adds": Pythonic(
         "adds",
         "aclnnAdds",
         ("self",),
         {"other": 1, "alpha": 1},
         {"out": Result("broadcast", "promoted", scalars=("other",))},
+        {},
+    ),
+    "all": Pythonic(
+        "all",
+        "aclnnAll",
+        ("self",),
+        {"dim": (), "keepdim": False},
+        {"out": Result("along", "bool")},
+        {},
+    ),
+    "amax": Pythonic(
+        "amax",
+        "aclnnAmax",
+        ("self",),
+        {"dim": (), "keepDim": False},
+        {"out": Result("along", "first")},
+        {},
+    ),
+    "amin": Pythonic(
+        "amin",
+        "aclnnAmin",
+        ("self",),
+        {"dim": (), "keepDim": False},
+        {"out": Result("along", "first")},
+        {},
+    ),
+    "any": Pythonic(
+        "any",
+        "aclnnAny",
+        ("self",),
+        {"dim": (), "keepdim": False},
+        {"out": Result("along", "bool")},
         {},
     ),
     "arange": Pythonic(
@@ -8516,12 +8953,70 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("range", "range")},
         {},
     ),
+    "arg_max": Pythonic(
+        "arg_max",
+        "aclnnArgMax",
+        ("self",),
+        {"dim": 0, "keepdim": False},
+        {"out": Result("along", "index")},
+        {},
+    ),
+    "batch_matmul": Pythonic(
+        "batch_matmul",
+        "aclnnBatchMatMul",
+        ("self", "mat2"),
+        {"cubeMathType": "KEEP_DTYPE"},
+        {"out": Result("product", "promoted")},
+        {
+            "cubeMathType": {"KEEP_DTYPE": 0, "ALLOW_FP32_DOWN_PRECISION": 1, "USE_FP16": 2, "USE_HF32": 3, "USE_FP32_ADD": 4},
+        },
+    ),
+    "binary_cross_entropy": Pythonic(
+        "binary_cross_entropy",
+        "aclnnBinaryCrossEntropy",
+        ("self", "target"),
+        {"reduction": "mean"},
+        {"out": Result("reduced", "promoted")},
+        {"reduction": {"none": 0, "mean": 1, "sum": 2}},
+    ),
+    "binary_cross_entropy_backward": Pythonic(
+        "binary_cross_entropy_backward",
+        "aclnnBinaryCrossEntropyBackward",
+        ("gradOutput", "self", "target"),
+        {"reduction": "mean"},
+        {"out": Result("broadcast", "promoted")},
+        {"reduction": {"none": 0, "mean": 1, "sum": 2}},
+    ),
+    "binary_cross_entropy_with_logits": Pythonic(
+        "binary_cross_entropy_with_logits",
+        "aclnnBinaryCrossEntropyWithLogits",
+        ("self", "target"),
+        {"reduction": "mean"},
+        {"out": Result("reduced", "promoted")},
+        {"reduction": {"none": 0, "mean": 1, "sum": 2}},
+    ),
+    "binary_cross_entropy_with_logits_backward": Pythonic(
+        "binary_cross_entropy_with_logits_backward",
+        "aclnnBinaryCrossEntropyWithLogitsBackward",
+        ("gradOutput", "self", "target"),
+        {"reduction": "mean"},
+        {"out": Result("broadcast", "promoted")},
+        {"reduction": {"none": 0, "mean": 1, "sum": 2}},
+    ),
     "cast": Pythonic(
         "cast",
         "aclnnCast",
         ("self",),
         {"dtype": "FLOAT"},
         {"out": Result("same", "given")},
+        {},
+    ),
+    "cat": Pythonic(
+        "cat",
+        "aclnnCat",
+        ("tensors",),
+        {"dim": 0},
+        {"out": Result("joined", "promoted")},
         {},
     ),
     "ceil": Pythonic(
@@ -8564,6 +9059,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "floating")},
         {},
     ),
+    "cumsum": Pythonic(
+        "cumsum",
+        "aclnnCumsum",
+        ("self",),
+        {"dim": 0, "dtype": None},
+        {"out": Result("same", "given")},
+        {},
+    ),
     "div": Pythonic(
         "div",
         "aclnnDiv",
@@ -8586,6 +9089,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {"other": 1},
         {"out": Result("broadcast", "floating", scalars=("other",))},
+        {},
+    ),
+    "dot": Pythonic(
+        "dot",
+        "aclnnDot",
+        ("self", "tensor"),
+        {},
+        {"out": Result("product", "promoted")},
         {},
     ),
     "embedding": Pythonic(
@@ -8772,6 +9283,18 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"gradInput": Result("broadcast", "promoted")},
         {"reduction": {"none": 0, "mean": 1, "sum": 2}},
     ),
+    "layer_norm": Pythonic(
+        "layer_norm",
+        "aclnnLayerNorm",
+        ("input",),
+        {"normalizedShape": None, "eps": 1e-05},
+        {
+            "out": Result("same", "first"),
+            "meanOutOptional": Result("layers", "single"),
+            "rstdOutOptional": Result("layers", "single"),
+        },
+        {},
+    ),
     "le": Pythonic(
         "le",
         "aclnnLeTensor",
@@ -8836,6 +9359,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted")},
         {},
     ),
+    "log_softmax": Pythonic(
+        "log_softmax",
+        "aclnnLogSoftmax",
+        ("self",),
+        {"dim": -1},
+        {"out": Result("same", "first")},
+        {},
+    ),
+    "log_softmax_backward": Pythonic(
+        "log_softmax_backward",
+        "aclnnLogSoftmaxBackward",
+        ("gradOutput", "output"),
+        {"dim": -1},
+        {"out": Result("same", "first")},
+        {},
+    ),
     "logical_and": Pythonic(
         "logical_and",
         "aclnnLogicalAnd",
@@ -8876,12 +9415,38 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "bool")},
         {},
     ),
+    "matmul": Pythonic(
+        "matmul",
+        "aclnnMatmul",
+        ("self", "mat2"),
+        {"cubeMathType": "KEEP_DTYPE"},
+        {"out": Result("product", "promoted")},
+        {
+            "cubeMathType": {"KEEP_DTYPE": 0, "ALLOW_FP32_DOWN_PRECISION": 1, "USE_FP16": 2, "USE_HF32": 3, "USE_FP32_ADD": 4},
+        },
+    ),
+    "max_dim": Pythonic(
+        "max_dim",
+        "aclnnMaxDim",
+        ("self",),
+        {"dim": 0, "keepdim": False},
+        {"out": Result("along", "first"), "indices": Result("along", "index")},
+        {},
+    ),
     "maximum": Pythonic(
         "maximum",
         "aclnnMaximum",
         ("self", "other"),
         {},
         {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "mean": Pythonic(
+        "mean",
+        "aclnnMean",
+        ("self",),
+        {"dim": (), "keepDim": False, "dtype": None},
+        {"out": Result("along", "given")},
         {},
     ),
     "minimum": Pythonic(
@@ -8891,6 +9456,16 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {},
         {"out": Result("broadcast", "promoted")},
         {},
+    ),
+    "mm": Pythonic(
+        "mm",
+        "aclnnMm",
+        ("self", "mat2"),
+        {"cubeMathType": "KEEP_DTYPE"},
+        {"out": Result("product", "promoted")},
+        {
+            "cubeMathType": {"KEEP_DTYPE": 0, "ALLOW_FP32_DOWN_PRECISION": 1, "USE_FP16": 2, "USE_HF32": 3, "USE_FP32_ADD": 4},
+        },
     ),
     "mse_loss": Pythonic(
         "mse_loss",
@@ -8923,6 +9498,16 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"other": 1},
         {"out": Result("broadcast", "promoted", scalars=("other",))},
         {},
+    ),
+    "mv": Pythonic(
+        "mv",
+        "aclnnMv",
+        ("self", "vec"),
+        {"cubeMathType": "KEEP_DTYPE"},
+        {"out": Result("product", "promoted")},
+        {
+            "cubeMathType": {"KEEP_DTYPE": 0, "ALLOW_FP32_DOWN_PRECISION": 1, "USE_FP16": 2, "USE_HF32": 3, "USE_FP32_ADD": 4},
+        },
     ),
     "ne": Pythonic(
         "ne",
@@ -8972,6 +9557,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted", scalars=("exponent",))},
         {},
     ),
+    "prod": Pythonic(
+        "prod",
+        "aclnnProd",
+        ("self",),
+        {"dtype": None},
+        {"out": Result("along", "given")},
+        {},
+    ),
+    "prod_dim": Pythonic(
+        "prod_dim",
+        "aclnnProdDim",
+        ("self",),
+        {"dim": 0, "keepDim": False, "dtype": None},
+        {"out": Result("along", "given")},
+        {},
+    ),
     "reciprocal": Pythonic(
         "reciprocal",
         "aclnnReciprocal",
@@ -8980,12 +9581,28 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "floating")},
         {},
     ),
+    "reduce_sum": Pythonic(
+        "reduce_sum",
+        "aclnnReduceSum",
+        ("self",),
+        {"dims": (), "keepDims": False, "dtype": None},
+        {"out": Result("along", "given")},
+        {},
+    ),
     "relu": Pythonic(
         "relu",
         "aclnnRelu",
         ("self",),
         {},
         {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "rms_norm": Pythonic(
+        "rms_norm",
+        "aclnnRmsNorm",
+        ("x", "gamma"),
+        {"epsilon": 1e-06},
+        {"yOut": Result("same", "first"), "rstdOut": Result("rows", "single")},
         {},
     ),
     "round": Pythonic(
@@ -9100,6 +9717,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted")},
         {"reduction": {"none": 0, "mean": 1, "sum": 2}},
     ),
+    "softmax": Pythonic(
+        "softmax",
+        "aclnnSoftmax",
+        ("self",),
+        {"dim": -1},
+        {"out": Result("same", "first")},
+        {},
+    ),
+    "softmax_backward": Pythonic(
+        "softmax_backward",
+        "aclnnSoftmaxBackward",
+        ("gradOutput", "output"),
+        {"dim": -1},
+        {"out": Result("same", "first")},
+        {},
+    ),
     "softplus": Pythonic(
         "softplus",
         "aclnnSoftplus",
@@ -9122,6 +9755,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {},
         {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "stack": Pythonic(
+        "stack",
+        "aclnnStack",
+        ("tensors",),
+        {"dim": 0},
+        {"out": Result("stacked", "promoted")},
+        {},
+    ),
+    "std": Pythonic(
+        "std",
+        "aclnnStd",
+        ("self",),
+        {"dim": (), "correction": 1, "keepdim": False},
+        {"out": Result("along", "first")},
         {},
     ),
     "sub": Pythonic(
@@ -9184,6 +9833,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         "trunc",
         "aclnnTrunc",
         ("self",),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "var": Pythonic(
+        "var",
+        "aclnnVar",
+        ("self",),
+        {"dim": (), "unbiased": True, "keepdim": False},
+        {"out": Result("along", "first")},
+        {},
+    ),
+    "where": Pythonic(
+        "where",
+        "aclnnSWhere",
+        ("condition", "self", "other"),
         {},
         {"out": Result("broadcast", "promoted")},
         {},

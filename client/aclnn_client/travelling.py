@@ -15,10 +15,11 @@ import numpy as np
 
 from aclnn import wire
 from aclnn.arguments import TensorArgument
+from aclnn.dtypes import DType
 from aclnn.errors import AclnnError
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature
-from aclnn.tensors import TensorSpec, little_endian, pack
+from aclnn.tensors import Scalar, TensorSpec, little_endian, pack
 from aclnn.v1 import operator_service_pb2 as pb
 from aclnn.v1 import tensor_pb2
 from aclnn_client.arrays import Array, data_type
@@ -26,7 +27,7 @@ from aclnn_client.context import AnyContext
 from aclnn_client.pending import CONTEXT, Pending
 from aclnn_client.plans import CAPACITY
 from aclnn_client.stream import AnyStream
-from aclnn_client.values import encode, in_order
+from aclnn_client.values import encode, in_order, results_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,20 @@ def template(
         InvalidParameterError: 161002, the arguments do not fit the operator.
     """
     described = tuple((array.dtype, array.shape) for array in arrays)
-    return _template(_Key(id(signature), described, repr(attributes), signature, form, attributes))
+    written = _written(tuple(attributes.values()))
+    key = _Key(id(signature), described, written or "", signature, form, attributes)
+    return _template.__wrapped__(key) if written is None else _template(key)
+
+
+_EXACT = (bool, int, float, complex, str, type(None), np.generic, np.dtype, type, DType, Scalar)
+
+
+def _written(value: object) -> str | None:
+    """A value as text that only equal values have; ``None`` where its text may be shortened."""
+    if isinstance(value, tuple | list):
+        parts = [_written(item) for item in value]
+        return None if None in parts else f"[{', '.join(map(str, parts))}]"
+    return repr(value) if isinstance(value, _EXACT) else None
 
 
 @functools.lru_cache(CAPACITY)
@@ -78,7 +92,7 @@ def _template(key: _Key) -> Template:
     form = key.form
     signature = key.signature
     inputs = tuple(TensorSpec.contiguous(shape, data_type(dtype)) for dtype, shape in key.arrays)
-    results = form.results(inputs, key.attributes)
+    results = results_of(form, inputs, key.attributes)
     values = in_order(
         form,
         signature,

@@ -147,15 +147,37 @@ def in_order(
     signature: Signature,
     inputs: Sequence[object],
     attributes: Mapping[str, object],
-    outputs: Sequence[object],
+    outputs: Sequence[TensorArgument | AnyTensor[Any]],
 ) -> list[object]:
-    """The arguments of a one-line call in the order of the prototype."""
+    """The arguments of a one-line call in the order of the prototype.
+
+    An element type that is ``None`` is that of the first output.
+    """
     values = {
         **dict(zip(form.inputs, inputs, strict=True)),
         **attributes,
         **dict(zip(form.outputs, outputs, strict=True)),
     }
-    return [values[parameter.name] for parameter in signature.parameters]
+    for parameter in signature.parameters:
+        if parameter.kind is Kind.DATA_TYPE and values[parameter.name] is None:
+            values[parameter.name] = outputs[0].spec.dtype
+    return [
+        values.get(row.name) if row.optional else values[row.name] for row in signature.parameters
+    ]
+
+
+def results_of(
+    form: Pythonic, inputs: Sequence[TensorSpec], attributes: Mapping[str, object]
+) -> tuple[TensorSpec, ...]:
+    """Describes the results of a one-line call.
+
+    Raises:
+        InvalidParameterError: 161002, the arguments do not fit each other.
+    """
+    try:
+        return form.results(inputs, attributes)
+    except TypeError as error:
+        raise InvalidParameterError(str(error), operator=form.operator) from None
 
 
 def tight(array: Array) -> Array:

@@ -7,21 +7,25 @@ from collections.abc import Iterator
 import pytest
 
 from aclnn_client import Context, connect
+from aclnn_server.backends import open_backend
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
+from tests.ascend import building
 from tests.service.gated import GatedBackend
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """A server of the host's CPU, for all tests that leave it as it is."""
-    with Server(ServerConfig(listen="127.0.0.1:0")) as server:
+@pytest.fixture(scope="module", params=["numpy", "ascend"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server for all tests that leave it as it is: of the host's CPU, and of the double of CANN."""
+    options = building.options() if request.param == "ascend" else {}
+    backend = open_backend(request.param, **options)
+    with Server(ServerConfig(listen="127.0.0.1:0"), backend=backend) as server:
         yield server
 
 
 @pytest.fixture
 def context(server: Server) -> Iterator[Context]:
-    """A context of the server of the host's CPU."""
+    """A context of that server."""
     with connect(server.address) as context:
         yield context
 

@@ -15,6 +15,7 @@ from aclnn_client import (
     OutOfMemoryError,
     Tensor,
     connect,
+    travelling,
 )
 from aclnn_client.arrays import Array, ArrayLike
 from aclnn_server.config import ServerConfig
@@ -195,3 +196,34 @@ def test_the_catalogue_of_lines(context: Context) -> None:
     assert "reduction='mean', beta=1.0" in str(function.__doc__)
     with pytest.raises(AttributeError, match="there is no operator 'nothing'"):
         context.ops.nothing  # noqa: B018
+
+
+def test_attributes_that_differ_little_are_told_apart(context: Context) -> None:
+    x = np.array([2.0], np.float32)
+    for beta in (1, 1.0, np.float32(1.0), True, 4.0, np.array(4.0)):
+        expected = float(x[0] - 0.5 * float(beta)) if float(beta) < 2 else 0.5
+        got = context.ops.smooth_l1_loss(x, x * 0, "none", beta)
+        assert got.item() == pytest.approx(expected)
+    long = np.arange(2000)
+    shuffled = long.copy()
+    shuffled[[500, 501]] = shuffled[[501, 500]]
+    grid = np.zeros((1,) * 3, np.float32)
+    assert travelling._written((long,)) is None
+    assert travelling._written((0.0,)) != travelling._written((-0.0,))
+    assert travelling._written(([1, 2],)) == "[[1, 2]]"
+    assert context.ops.smooth_l1_loss(grid, grid, reduction=0).shape == (1, 1, 1)
+
+
+def test_lines_give_arrays_for_arrays_and_tensors_for_tensors() -> None:
+    array = np.array([[0.25, 4.0], [1.0, 9.0]], np.float32)
+    with (
+        Server(ServerConfig(listen="127.0.0.1:0")) as server,
+        connect(server.address) as context,
+    ):
+        for name in ("abs", "exp", "tanh", "sqrt"):
+            line = getattr(context.ops, name)
+            np.testing.assert_array_equal(line(array), line(context.tensor(array)).numpy())
+        assert context.ops.eq(array, array).dtype == np.bool_
+        with pytest.raises(InvalidParameterError, match="no element type"):
+            context.ops.cast(array, dtype="float31")
+        assert context.ops.cast(array, dtype="float16").dtype == np.float16
