@@ -191,7 +191,8 @@ def decode_all(signature: Signature, arguments: Iterable[pb.Argument]) -> tuple[
 def decode(parameter: Parameter, argument: pb.Argument, operator: str = "") -> ArgumentValue:
     """Decodes and checks one argument; errors as :func:`decode_all`."""
     kind = argument.WhichOneof("value")
-    if kind != parameter.kind.value:
+    wanted, decoder = _DECODERS[parameter.kind]
+    if kind != wanted:
         if kind == "null" and parameter.kind.pointer:
             return None
         if kind == "null":
@@ -206,7 +207,7 @@ def decode(parameter: Parameter, argument: pb.Argument, operator: str = "") -> A
             operator=operator,
             parameter=parameter.name,
         )
-    value: ArgumentValue = _DECODERS[parameter.kind](argument, parameter.name, operator)
+    value: ArgumentValue = decoder(argument, parameter.name, operator)
     return value
 
 
@@ -313,7 +314,7 @@ def _decode_int8(argument: pb.Argument, parameter: str, operator: str) -> int:
     return value
 
 
-_DECODERS: dict[Kind, Callable[[pb.Argument, str, str], Any]] = {
+_BY_KIND: dict[Kind, Callable[[pb.Argument, str, str], Any]] = {
     Kind.TENSOR: lambda a, p, o: decode_tensor(a.tensor, p, o),
     Kind.TENSOR_LIST: lambda a, p, o: tuple(
         decode_tensor(tensor, f"{p}[{index}]", o)
@@ -337,6 +338,8 @@ _DECODERS: dict[Kind, Callable[[pb.Argument, str, str], Any]] = {
     Kind.FLOAT: lambda a, p, o: a.float_value,
     Kind.DATA_TYPE: lambda a, p, o: _data_type(a.data_type, p, o),
 }
+_DECODERS = {kind: (kind.value, decoder) for kind, decoder in _BY_KIND.items()}
+"""Name of the field in ``Argument``, and its decoder."""
 
 
 def _refuse(detail: str, parameter: str, operator: str) -> NoReturn:

@@ -1,5 +1,7 @@
 """Shapes of the results of operators that move data, for their one-line Python forms.
 
+Inputs that are lists of tensors stand among the others one by one.
+
 A wrong argument raises ValueError, IndexError or TypeError here; the operator's own checks say it better
 where they get to see it.
 """
@@ -63,6 +65,23 @@ def embedded(inputs: Specs, attributes: Attributes) -> Shape:
     return (*inputs[1].shape, *inputs[0].shape[1:])
 
 
+def joined(inputs: Specs, attributes: Attributes) -> Shape:
+    """The inputs' after one another along the dimension `dim`; those of the shape [0] do not count."""
+    shapes = [spec.shape for spec in inputs if spec.shape != (0,)]
+    if not shapes:
+        return (0,)
+    dim = range(len(shapes[0]))[attributes["dim"]]
+    size = sum(shape[dim] for shape in shapes)
+    return (*shapes[0][:dim], size, *shapes[0][dim + 1 :])
+
+
+def stacked(inputs: Specs, attributes: Attributes) -> Shape:
+    """The first input's with a new dimension `dim`, as long as there are inputs."""
+    shape = inputs[0].shape
+    dim = range(len(shape) + 1)[attributes["dim"]]
+    return (*shape[:dim], len(inputs), *shape[dim:])
+
+
 def counted(inputs: Specs, attributes: Attributes) -> Shape:
     """As many numbers as there are from `start` to `end`, `step` apart."""
     start, end, step = (_number(attributes[name]) for name in ("start", "end", "step"))
@@ -75,7 +94,7 @@ def _number(value: Any) -> Any:  # noqa: ANN401 - an int or a float
     return value.value if isinstance(value, Scalar) else value
 
 
-SHAPES: Mapping[str, Callable[[Specs, Attributes], Shape]] = {
+SHAPES: dict[str, Callable[[Specs, Attributes], Shape]] = {
     "same": same,
     "permuted": permuted,
     "expanded": expanded,
@@ -83,6 +102,8 @@ SHAPES: Mapping[str, Callable[[Specs, Attributes], Shape]] = {
     "padded": padded,
     "indexed": indexed,
     "embedded": embedded,
+    "joined": joined,
+    "stacked": stacked,
     "range": counted,
 }
 """The rules by name."""

@@ -50,10 +50,9 @@ def decode(text: str, operator: str) -> Pythonic | None:
 
 
 def _result(rule: dict[str, Any]) -> Result:
-    known = {name: value for name, value in rule.items() if name in _RESULT}
-    return Result(
-        **{
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in known.items()
-        }
-    )
+    known: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in rule.items()
+        if name in _RESULT
+    }
+    return Result(**known)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aclnn import dtypes, moved_shapes
+from aclnn import dtypes, moved_shapes, reduced_shapes
 from aclnn.dtypes import DType
-from aclnn.errors import InvalidParameterError
+from aclnn.errors import InvalidParameterError, UnsupportedError
 from aclnn.promotion import promote, promote_float, promote_scalar
 from aclnn.tensors import Scalar, TensorSpec
 
@@ -23,11 +23,12 @@ class Result:
 
     shape: str = "broadcast"
     """``"broadcast"`` of the inputs; ``"reduced"`` is the same for reduction 0 and ``()`` otherwise; or a
-    key of :data:`aclnn.moved_shapes.SHAPES`."""
+    key of :data:`aclnn.moved_shapes.SHAPES` or :data:`aclnn.reduced_shapes.SHAPES`."""
     dtype: str = "promoted"
     """``"promoted"``: the type in which the inputs meet, so that nothing is rounded twice;
     ``"floating"`` is the same with FLOAT for integers and BOOL; ``"bool"``; ``"first"``: that of the first
-    input; ``"given"``: the attribute `dtype`; ``"range"``: FLOAT or INT64, as the attributes are."""
+    input; ``"given"``: the attribute `dtype`, or that of the first input if it is ``None``;
+    ``"index"``: INT64; ``"single"``: FLOAT; ``"range"``: FLOAT or INT64, as the attributes are."""
     scalars: tuple[str, ...] = ()
     """Attributes that the inputs meet with, as aclScalars."""
 
@@ -77,6 +78,7 @@ class Pythonic:
 
         Raises:
             InvalidParameterError: 161002, the inputs do not fit each other.
+            UnsupportedError: 207000, a later version's server told a rule that is not known here.
         """
         return tuple(
             TensorSpec.contiguous(
@@ -90,8 +92,11 @@ class Pythonic:
     ) -> tuple[int, ...]:
         if rule.shape in _SHAPES:
             return _SHAPES[rule.shape](self, inputs, attributes)
+        rules = moved_shapes.SHAPES | reduced_shapes.SHAPES
+        if rule.shape not in rules:
+            raise self._unknown(rule.shape)
         try:
-            return moved_shapes.SHAPES[rule.shape](inputs, attributes)
+            return rules[rule.shape](inputs, attributes)
         except (IndexError, TypeError, ValueError, ZeroDivisionError) as error:
             given = ", ".join(f"{name} = {value!r}" for name, value in attributes.items())
             shapes = _list(list(spec.shape) for spec in inputs)
@@ -107,11 +112,25 @@ class Pythonic:
             case "first":
                 return inputs[0].dtype
             case "given":
-                return dtypes.dtype(attributes["dtype"])
+                given = attributes["dtype"]
+                return inputs[0].dtype if given is None else dtypes.dtype(given)
+            case "index":
+                return dtypes.INT64
+            case "single":
+                return dtypes.FLOAT
             case "range":
                 bounds = [_scalar_type(value) for value in attributes.values()]
                 return dtypes.FLOAT if any(row.kind == "float" for row in bounds) else dtypes.INT64
+        if rule.dtype not in _DTYPES:
+            raise self._unknown(rule.dtype)
         return _DTYPES[rule.dtype](self._meeting(inputs, attributes, rule.scalars))
+
+    def _unknown(self, rule: str) -> UnsupportedError:
+        """The error of a rule that only a later version, which the server may be of, knows."""
+        return UnsupportedError(
+            f"its result follows the rule {rule!r}, which this version does not know",
+            operator=self.operator,
+        )
 
     def _meeting(
         self, inputs: Sequence[TensorSpec], attributes: Mapping[str, object], scalars: Sequence[str]

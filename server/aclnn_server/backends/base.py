@@ -102,6 +102,8 @@ class Device(ABC):
 
     index: int
     name: str
+    asynchronous: bool = False
+    """Whether what is queued in a stream may go on after the call that queued it has returned."""
 
     @abstractmethod
     def memory_info(self) -> tuple[int, int]:

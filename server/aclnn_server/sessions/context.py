@@ -99,6 +99,8 @@ class Session:
 
     def settle(self, timeout: float | None = None) -> None:
         """Waits for the device's part of the work; what failed in it is kept for :func:`synchronize`."""
+        if not self.context.device.asynchronous:
+            return
         with self._device_stream() as usable:
             if usable:
                 try:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from aclnn.arguments import TensorArgument
 from aclnn.errors import InvalidParameterError, NullPointerError
@@ -122,12 +121,14 @@ class Execution:
     def release(self) -> None:
         """Gives back what ends with the run."""
         account = self.session.context.account
-        with ExitStack() as last_first:  # what fails to go keeps nothing else from going
-            last_first.callback(self.executor.end_run, account)
-            if self.lent is not None:
-                last_first.callback(self.lent.end_use)
-            for memory, size in self.owned:
-                last_first.callback(account.release, memory, size)
+        try:  # what fails to go keeps nothing else from going
+            account.release_all(self.owned)
+        finally:
+            try:
+                if self.lent is not None:
+                    self.lent.end_use()
+            finally:
+                self.executor.end_run(account)
 
 
 def execute(
@@ -193,6 +194,8 @@ def execute(
 def _check_answer(execution: Execution) -> None:
     limit = execution.session.context.limits.bulk_bytes
     returned = [slot for slot in execution.slots if slot.returned]
+    if not returned:
+        return
     size = sum(slot.tensor.spec.storage_bytes for slot in returned)
     if size > limit:
         names = ", ".join(slot.parameter.name for slot in returned)
@@ -237,7 +240,9 @@ def _provide_workspace(execution: Execution, workspace: Workspace | None) -> Non
 
 def _bind(execution: Execution, bindings: Sequence[Binding]) -> None:
     executor = execution.executor
-    if bindings and not executor.repeatable:
+    if not bindings:
+        return
+    if not executor.repeatable:
         raise InvalidParameterError(
             "bindings are given, but the executor is not repeatable",
             operator=executor.signature.name,
@@ -265,7 +270,7 @@ def _rebound(execution: Execution, slot: Slot, binding: Binding) -> Slot:
             parameter=name,
         )
     tensor = TensorArgument(spec, binding.data, binding.buffer_id, binding.buffer_offset)
-    bound = replace(slot, tensor=tensor, buffer=None, memory=None, owned_bytes=0)
+    bound = slot.over(tensor)
     begin = time.monotonic_ns()
     bind_buffer(context, bound, operator)
     try:
@@ -289,7 +294,7 @@ def _provide_storages(execution: Execution) -> None:
         if slot.parameter.output:
             memory = account.allocate(spec.storage_bytes, name)
             execution.owned.append((memory, spec.storage_bytes))
-            execution.slots[index] = replace(slot, memory=memory)
+            execution.slots[index] = slot.over(slot.tensor, memory)
         elif spec.elements:
             raise NullPointerError(
                 f"{name} has no storage: bind one",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from aclnn.arguments import ArgumentValue, TensorArgument
@@ -31,6 +30,10 @@ class Slot:
     """The storage, where it is in a buffer or came inline."""
     owned_bytes: int = 0
     """Bytes of the account that end with the executor: those of an inline storage."""
+
+    def over(self, tensor: TensorArgument, memory: Memory | None = None) -> Slot:
+        """The same tensor of the call over another storage."""
+        return Slot(self.argument, self.element, self.parameter, tensor, None, memory)
 
     @property
     def returned(self) -> bool:
@@ -96,12 +99,14 @@ class Executor:
             self._release(account)
 
     def _release(self, account: Account) -> None:
-        with ExitStack() as last_first:  # what fails to go keeps nothing else from going
-            for slot in self.slots:
-                if slot.owned_bytes:
-                    last_first.callback(account.release, slot.memory, slot.owned_bytes)
-                    slot.memory, slot.owned_bytes = None, 0
-            last_first.callback(account.device.discard, self.plan)
+        owned = [(slot.memory, slot.owned_bytes) for slot in self.slots if slot.owned_bytes]
+        for slot in self.slots:
+            if slot.owned_bytes:
+                slot.memory, slot.owned_bytes = None, 0
+        try:  # what fails to go keeps nothing else from going
+            account.release_all(owned)
+        finally:
+            account.device.discard(self.plan)
 
 
 def storages_of(

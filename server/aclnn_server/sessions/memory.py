@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,17 @@ class Account:
             self.device.release(memory)
         finally:
             self._credit(size)
+
+    def release_all(self, owned: Iterable[tuple[Memory, int]]) -> None:
+        """Gives several back; what fails to go keeps nothing else from going, and is raised at the end."""
+        failure: Exception | None = None
+        for memory, size in owned:
+            try:
+                self.release(memory, size)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def _charge(self, size: int, what: str) -> None:
         with self._lock:
