@@ -51,20 +51,20 @@ class Commands:
 
     # --- sending ------------------------------------------------------------------------------------
 
-    def submit(self, *commands: Pending, hold: bool = False) -> None:
+    def submit(self, *commands: Pending, hold: bool = False, linger: bool = False) -> None:
         """Sends commands, together and in order.
 
         Args:
             commands: in order.
             hold: whether they can go with whatever is sent next, because nothing happens before.
+            linger: whether they can wait a moment for something to go with.
 
         Raises:
             AclnnError: the context is closed, or the server is gone.
         """
         if self._abandoned:
-            self.submitter.submit([*self._clearing(), *commands], hold=hold)
-        else:
-            self.submitter.submit(commands, hold=hold)
+            commands = (*self._clearing(), *commands)
+        self.submitter.submit(commands, hold=hold, linger=linger)
 
     def post(
         self,

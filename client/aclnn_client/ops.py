@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from aclnn.dtypes import DType
 from aclnn.pythonic import Pythonic, Result
 from aclnn_client.two_phase import execute, get_workspace_size
 
@@ -319,7 +318,7 @@ def aclnnAddsGetWorkspaceSize(
     - other counts in the common type only where it is of a higher kind than self.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnAdds, and for the order of checks its host code
     (hicann/ops-math, math/add).
@@ -891,7 +890,7 @@ def aclnnBinaryCrossEntropyGetWorkspaceSize(
       size. Of no elements, the mean is NaN and the sum 0.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Inputs broadcast together, and may be strided, as the output may.
 
     Source: the public documentation of aclnnBinaryCrossEntropy, and for the order of checks
     its host code (hicann/ops-nn, loss/binary_cross_entropy).
@@ -899,7 +898,7 @@ def aclnnBinaryCrossEntropyGetWorkspaceSize(
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
         target: const aclTensor* of FLOAT, FLOAT16, BF16.
-        weight: const aclTensor*, may be None.
+        weight: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
         reduction: int64_t.
         out: output aclTensor*.
     """
@@ -957,7 +956,7 @@ def aclnnBinaryCrossEntropyBackwardGetWorkspaceSize(
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
         target: const aclTensor* of FLOAT, FLOAT16, BF16.
-        weightOptional: const aclTensor*, may be None.
+        weightOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
         reduction: int64_t.
         out: output aclTensor*.
     """
@@ -1009,7 +1008,7 @@ def aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize(
       size. Of no elements, the mean is NaN and the sum 0.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Inputs broadcast together, and may be strided, as the output may.
 
     Source: the public documentation of aclnnBinaryCrossEntropyWithLogits, and for the order
     of checks its host code (hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_v2).
@@ -1017,8 +1016,8 @@ def aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize(
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
         target: const aclTensor* of FLOAT, FLOAT16, BF16.
-        weightOptional: const aclTensor*, may be None.
-        posWeightOptional: const aclTensor*, may be None.
+        weightOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        posWeightOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
         reduction: int64_t.
         out: output aclTensor*.
     """
@@ -1079,8 +1078,8 @@ def aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize(
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
         target: const aclTensor* of FLOAT, FLOAT16, BF16.
-        weightOptional: const aclTensor*, may be None.
-        posWeightOptional: const aclTensor*, may be None.
+        weightOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        posWeightOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
         reduction: int64_t.
         out: output aclTensor*.
     """
@@ -1268,7 +1267,7 @@ def aclnnClampGetWorkspaceSize(
     - NaN in any input gives NaN.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnClamp, and for the order of checks its host code
     (hicann/ops-math, conversion/clip_by_value).
@@ -1317,7 +1316,7 @@ def aclnnClampMaxGetWorkspaceSize(
     - NaN in any input gives NaN.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnClampMax, and for the order of checks its host
     code (hicann/ops-math, conversion/clip_by_value).
@@ -1608,7 +1607,7 @@ def aclnnDivsGetWorkspaceSize(
     - other counts in the common type only where it is of a higher kind than self.
     - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
       once to the common type of the inputs, then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnDivs, and for the order of checks its host code
     (hicann/ops-math, math/div).
@@ -1746,7 +1745,7 @@ def aclnnEqScalarGetWorkspaceSize(
     - Both are compared in their common type.
     - A comparison with NaN is false, but for its being unequal.
     - The result, 1 or 0, is cast to the type of out.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnEqScalar, and for the order of checks its host
     code (hicann/ops-math, math/equal).
@@ -2111,7 +2110,7 @@ def aclnnGeScalarGetWorkspaceSize(
     - Both are compared in their common type.
     - A comparison with NaN is false, but for its being unequal.
     - The result, 1 or 0, is cast to the type of out.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnGeScalar, and for the order of checks its host
     code (hicann/ops-math, math/greater_equal).
@@ -2350,7 +2349,7 @@ def aclnnGtScalarGetWorkspaceSize(
     - Both are compared in their common type.
     - A comparison with NaN is false, but for its being unequal.
     - The result, 1 or 0, is cast to the type of out.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnGtScalar, and for the order of checks its host
     code (hicann/ops-math, math/greater).
@@ -2657,7 +2656,7 @@ def aclnnInplaceAddsGetWorkspaceSize(
     - other counts in the common type only where it is of a higher kind than self.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
@@ -2888,7 +2887,7 @@ def aclnnInplaceMulsGetWorkspaceSize(
     - other counts in the common type only where it is of a higher kind than self.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
@@ -3087,7 +3086,7 @@ def aclnnIsFiniteGetWorkspaceSize(
     $$out = \\begin{cases} 1 & |self| < \\infty \\\\ 0 & \\text{otherwise} \\end{cases}$$
 
     - The result, 1 or 0, is cast to the type of out.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnIsFinite, and for the order of checks its host
     code (hicann/ops-math, math/is_finite).
@@ -3140,7 +3139,7 @@ def aclnnKlDivGetWorkspaceSize(
     - Reduction 3 (batchmean) divides the sum by the first size of the broadcast shape.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Inputs broadcast together, and may be strided, as the output may.
 
     Source: the public documentation of aclnnKlDiv, and for the order of checks its host code
     (hicann/ops-math, math/kl_div_v2).
@@ -3316,7 +3315,7 @@ def aclnnL1LossGetWorkspaceSize(
       size. Of no elements, the mean is NaN and the sum 0.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Inputs broadcast together, and may be strided, as the output may.
 
     Source: the public documentation of aclnnL1Loss, and for the order of checks its host code
     (hicann/ops-nn, loss/lp_loss).
@@ -3491,7 +3490,7 @@ def aclnnLeScalarGetWorkspaceSize(
     - Both are compared in their common type.
     - A comparison with NaN is false, but for its being unequal.
     - The result, 1 or 0, is cast to the type of out.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnLeScalar, and for the order of checks its host
     code (hicann/ops-math, math/less_equal).
@@ -4022,7 +4021,7 @@ def aclnnLogicalNotGetWorkspaceSize(
 
     - Anything but 0 is true, NaN too.
     - The result, 1 or 0, is cast to the type of out.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnLogicalNot, and for the order of checks its host
     code (hicann/ops-math, math/logical_not).
@@ -4118,7 +4117,7 @@ def aclnnLtScalarGetWorkspaceSize(
     - Both are compared in their common type.
     - A comparison with NaN is false, but for its being unequal.
     - The result, 1 or 0, is cast to the type of out.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnLtScalar, and for the order of checks its host
     code (hicann/ops-math, math/less).
@@ -4540,7 +4539,7 @@ def aclnnMseLossGetWorkspaceSize(
       size. Of no elements, the mean is NaN and the sum 0.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Inputs broadcast together, and may be strided, as the output may.
 
     Source: the public documentation of aclnnMseLoss, and for the order of checks its host
     code (hicann/ops-nn, loss/mse_loss).
@@ -4748,7 +4747,7 @@ def aclnnMulsGetWorkspaceSize(
     - other counts in the common type only where it is of a higher kind than self.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnMuls, and for the order of checks its host code
     (hicann/ops-math, math/mul).
@@ -4977,7 +4976,7 @@ def aclnnNeScalarGetWorkspaceSize(
     - Both are compared in their common type.
     - A comparison with NaN is false, but for its being unequal.
     - The result, 1 or 0, is cast to the type of out.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnNeScalar, and for the order of checks its host
     code (hicann/ops-math, math/not_equal).
@@ -5165,7 +5164,7 @@ def aclnnPowTensorScalarGetWorkspaceSize(
     - Integers wrap around.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnPowTensorScalar, and for the order of checks its
     host code (hicann/ops-math, math/pow).
@@ -6227,7 +6226,7 @@ def aclnnSoftMarginLossGetWorkspaceSize(
       size. Of no elements, the mean is NaN and the sum 0.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Inputs broadcast together, and may be strided, as the output may.
 
     Source: the public documentation of aclnnSoftMarginLoss, and for the order of checks its
     host code (hicann/ops-nn, loss/soft_margin_loss).
@@ -6724,7 +6723,7 @@ def aclnnSubsGetWorkspaceSize(
     - other counts in the common type only where it is of a higher kind than self.
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
-    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - Input and output may be strided; the output may be the same memory as the input.
 
     Source: the public documentation of aclnnSubs, and for the order of checks its host code
     (hicann/ops-math, math/sub).
@@ -8902,7 +8901,13 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"beta": 1.0, "alpha": 1.0, "cubeMathType": "KEEP_DTYPE"},
         {"out": Result("product", "promoted")},
         {
-            "cubeMathType": {"KEEP_DTYPE": 0, "ALLOW_FP32_DOWN_PRECISION": 1, "USE_FP16": 2, "USE_HF32": 3, "USE_FP32_ADD": 4},
+            "cubeMathType": {
+                "KEEP_DTYPE": 0,
+                "ALLOW_FP32_DOWN_PRECISION": 1,
+                "USE_FP16": 2,
+                "USE_HF32": 3,
+                "USE_FP32_ADD": 4,
+            },
         },
     ),
     "adds": Pythonic(
@@ -8968,7 +8973,13 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"cubeMathType": "KEEP_DTYPE"},
         {"out": Result("product", "promoted")},
         {
-            "cubeMathType": {"KEEP_DTYPE": 0, "ALLOW_FP32_DOWN_PRECISION": 1, "USE_FP16": 2, "USE_HF32": 3, "USE_FP32_ADD": 4},
+            "cubeMathType": {
+                "KEEP_DTYPE": 0,
+                "ALLOW_FP32_DOWN_PRECISION": 1,
+                "USE_FP16": 2,
+                "USE_HF32": 3,
+                "USE_FP32_ADD": 4,
+            },
         },
     ),
     "binary_cross_entropy": Pythonic(
@@ -9286,13 +9297,9 @@ PYTHONIC: Mapping[str, Pythonic] = {
     "layer_norm": Pythonic(
         "layer_norm",
         "aclnnLayerNorm",
-        ("input",),
+        ("input", "weightOptional", "biasOptional"),
         {"normalizedShape": None, "eps": 1e-05},
-        {
-            "out": Result("same", "first"),
-            "meanOutOptional": Result("layers", "single"),
-            "rstdOutOptional": Result("layers", "single"),
-        },
+        {"out": Result("same", "first")},
         {},
     ),
     "le": Pythonic(
@@ -9422,7 +9429,13 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"cubeMathType": "KEEP_DTYPE"},
         {"out": Result("product", "promoted")},
         {
-            "cubeMathType": {"KEEP_DTYPE": 0, "ALLOW_FP32_DOWN_PRECISION": 1, "USE_FP16": 2, "USE_HF32": 3, "USE_FP32_ADD": 4},
+            "cubeMathType": {
+                "KEEP_DTYPE": 0,
+                "ALLOW_FP32_DOWN_PRECISION": 1,
+                "USE_FP16": 2,
+                "USE_HF32": 3,
+                "USE_FP32_ADD": 4,
+            },
         },
     ),
     "max_dim": Pythonic(
@@ -9464,7 +9477,13 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"cubeMathType": "KEEP_DTYPE"},
         {"out": Result("product", "promoted")},
         {
-            "cubeMathType": {"KEEP_DTYPE": 0, "ALLOW_FP32_DOWN_PRECISION": 1, "USE_FP16": 2, "USE_HF32": 3, "USE_FP32_ADD": 4},
+            "cubeMathType": {
+                "KEEP_DTYPE": 0,
+                "ALLOW_FP32_DOWN_PRECISION": 1,
+                "USE_FP16": 2,
+                "USE_HF32": 3,
+                "USE_FP32_ADD": 4,
+            },
         },
     ),
     "mse_loss": Pythonic(
@@ -9506,7 +9525,13 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"cubeMathType": "KEEP_DTYPE"},
         {"out": Result("product", "promoted")},
         {
-            "cubeMathType": {"KEEP_DTYPE": 0, "ALLOW_FP32_DOWN_PRECISION": 1, "USE_FP16": 2, "USE_HF32": 3, "USE_FP32_ADD": 4},
+            "cubeMathType": {
+                "KEEP_DTYPE": 0,
+                "ALLOW_FP32_DOWN_PRECISION": 1,
+                "USE_FP16": 2,
+                "USE_HF32": 3,
+                "USE_FP32_ADD": 4,
+            },
         },
     ),
     "ne": Pythonic(

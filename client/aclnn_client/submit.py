@@ -1,13 +1,14 @@
 """The engine: commands go out in order over one open Submit call, and their results come back in order.
 
-There is no thread of its own. Whoever submits sends, if nothing is being sent; whoever needs a result reads,
-if nobody reads, and hands out what comes to the others (the leader; those who wait for it are followers).
-When the leader has what it waited for, a follower takes its place. So a lock-step call costs no step through
-another thread.
+No thread of its own sends or reads, but for commands that linger (:mod:`~aclnn_client.linger`). Whoever
+submits sends, if nothing is being sent; whoever needs a result reads, if nobody reads, and hands out what
+comes to the others (the leader; those who wait for it are followers). When the leader has what it waited
+for, a follower takes its place. So a lock-step call costs no step through another thread.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -23,6 +24,7 @@ from aclnn.errors import (
 )
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn_client.interrupts import NO_INTERRUPTS, Interrupts, held_back
+from aclnn_client.linger import Linger
 from aclnn_client.pending import Pending
 from aclnn_client.requests import Requests
 
@@ -38,6 +40,8 @@ REQUEST_BYTES = (1 << 20) + (1 << 16)
 """Bytes of one request, or of its answer, that no further command may exceed: a chunk and small ones."""
 WAIT_SECONDS = 0.2
 """Longest wait at once."""
+LINGERING_COMMANDS = 64
+"""Commands that may be held back; with more of them, the request is worth sending."""
 
 
 class _Follower:
@@ -113,6 +117,9 @@ class Submitter:
         self._outbox: deque[Pending] = deque()
         self._awaiting: deque[Pending] = deque()
         """Sent, in order. Only the leader takes from it."""
+        self.lingers = False
+        """Whether commands are held back for a moment."""
+        self._linger = Linger()
         self._outstanding_bytes = 0
         self._leader: int | None = None
         """The thread that reads. An interrupt may have kept it from saying that it has ended."""
@@ -123,7 +130,9 @@ class Submitter:
 
     # --- submitting ---------------------------------------------------------------------------------
 
-    def submit(self, commands: Sequence[Pending], *, hold: bool = False) -> None:
+    def submit(
+        self, commands: Sequence[Pending], *, hold: bool = False, linger: bool = False
+    ) -> None:
         """Sends commands, together and in order, as soon as what was submitted before is sent.
 
         Waits at most until the connection has taken what was submitted before.
@@ -131,6 +140,7 @@ class Submitter:
         Args:
             commands: in order.
             hold: whether they can go with whatever is submitted next: one request less.
+            linger: whether they can be held back for a moment, to go with what is submitted next.
 
         Raises:
             AclnnError: the context is closed, or the server is gone.
@@ -144,11 +154,20 @@ class Submitter:
                 self._outbox.extend(commands)
                 if hold:
                     return
+                if linger and len(self._outbox) < LINGERING_COMMANDS:
+                    self.lingers = True
+                    self._linger.watch(self)
+                    return
                 self._flush()
                 lead = bool(self._outbox) and self._take_lead()
             if lead:
                 limit = _Limit(self._timeout, interrupts)
                 self._lead(lambda: not self._outbox, limit)
+
+    def send_lingering(self) -> None:
+        """Sends what is held back."""
+        with contextlib.suppress(AclnnError):  # told to those whose commands they are
+            self.submit(())
 
     @property
     def closed(self) -> bool:
@@ -172,6 +191,7 @@ class Submitter:
 
     def _flush(self) -> None:
         """Sends the next request, if there is one and the last one is gone. The lock is held."""
+        self.lingers = False
         if not self._outbox or self._broken is not None or not self._requests.ready:
             return
         self.requests_sent += 1

@@ -184,7 +184,7 @@ class Executor:
         bound: dict[tuple[int, int], AnyTensor[Any]],
     ) -> None:
         commands = self.context.commands
-        commands.submit(commands.posted("execute", request, place=stream.stream_id))
+        commands.submit(commands.posted("execute", request, place=stream.stream_id), linger=True)
         stream.note_work(*(tensor.buffer for tensor in (self._call.tensors | bound).values()))
         if not self.repeatable:
             self._ended = True

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from aclnn_client import Context, InvalidParameterError, aio, connect
+from aclnn_client import Context, ExecutionFailedError, InvalidParameterError, aio, connect
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 
@@ -93,3 +93,11 @@ def test_refusals_name_what_is_wrong(context: Context, server: Server) -> None:
         context.ops.cat([X, X[0]])
     with connect(server.address) as other, pytest.raises(InvalidParameterError, match="another"):
         context.ops.cat([X, other.tensor(X)])
+
+
+def test_an_index_of_no_place_is_told(context: Context) -> None:
+    with pytest.raises(ExecutionFailedError, match="index has the element 3; allowed are 0 to 2"):
+        context.ops.index_select(X, np.array([0, 3]), dim=1)
+    found = context.ops.embedding(context.tensor(X[0]), np.array([-1]))
+    with pytest.raises(ExecutionFailedError, match="aclnnEmbedding: index has the element -1"):
+        found.numpy()
