@@ -14,7 +14,7 @@ ADDRESS ?= 127.0.0.1:50051
 COVERAGE := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint bench generate format clean
+.PHONY: help demo serve test lint bench generate format hardware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ generate: $(DEV) ## Write the generated files again: protobuf code, operator tab
 format: $(DEV) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+hardware: $(DEV) ## Run the tests that need an NPU with CANN
+	$(BIN)/python -m pytest -m ascend_hardware
 
 clean: ## Remove .venv and what the tools leave behind
 	rm -rf $(VENV) dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from aclnn.errors import InvalidParameterError
+from aclnn.errors import InvalidParameterError, NullPointerError
 from aclnn_client import Context
+from aclnn_server.backends.numpy import NumpyBackend
+from aclnn_server.config import ServerConfig
+from aclnn_server.server import Server
 
+Array = Any
 X = np.random.default_rng(0).normal(0, 1, (3, 4)).astype(np.float32)
 Y = np.random.default_rng(1).normal(0, 1, (4, 5)).astype(np.float32)
 POWERS = np.exp(X - X.max(axis=1, keepdims=True))
@@ -18,7 +23,7 @@ WEIGHT, BIAS = Y[:, 0].copy(), Y[:, 1].copy()
 LAYERS = (X - X.mean(axis=1, keepdims=True)) / np.sqrt(X.var(axis=1, keepdims=True) + 1e-5)
 SQUARE = 1 / np.sqrt((X * X).mean(axis=1, keepdims=True) + 1e-6)
 
-CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], Array]] = [
     ("reduce_sum", (X,), {}, X.sum()),
     ("reduce_sum", (X,), {"dims": (0,), "keepDims": True}, X.sum(axis=0, keepdims=True)),
     ("reduce_sum", (X,), {"dims": (1,), "dtype": "INT32"}, X.astype(np.int32).sum(axis=1)),
@@ -46,11 +51,18 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server of the host's processor: the double of CANN has few operators."""
+    with Server(ServerConfig(listen="127.0.0.1:0"), backend=NumpyBackend()) as server:
+        yield server
+
+
 @pytest.mark.parametrize(
     ("name", "values", "named", "want"), CALLS, ids=lambda value: str(value)[:12]
 )
 def test_arrays_in_array_out(
-    context: Context, name: str, values: tuple[Any, ...], named: dict[str, Any], want: Any
+    context: Context, name: str, values: tuple[Any, ...], named: dict[str, Any], want: Array
 ) -> None:
     got = getattr(context.ops, name)(*values, **named)
     assert got.shape == np.shape(want)
@@ -83,5 +95,5 @@ def test_tensors_stay_on_the_device(context: Context) -> None:
 def test_dimensions_that_are_not_there_are_refused(context: Context) -> None:
     with pytest.raises(InvalidParameterError):
         context.ops.amax(X, (2,))
-    with pytest.raises(InvalidParameterError):
+    with pytest.raises(NullPointerError):
         context.ops.layer_norm(X, WEIGHT, BIAS)

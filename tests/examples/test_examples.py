@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aclnn_client import connect
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
+from benchmarks.socket_bytes import Traffic
 
 Run = Callable[..., str]
 
@@ -67,6 +69,36 @@ def test_train_regressor(run: Run, address: str) -> None:
     learnt, true = (numbers(part) for part in re.findall(r"\[.*?\]", weights))
     np.testing.assert_allclose(learnt, true, atol=0.1)
     assert verdict == "the same as without a server"
+
+
+def test_train_network(run: Run, address: str) -> None:
+    *curve, verdict = run("train_network.py", "--address", address).splitlines()
+    losses = [float(line.split()[4]) for line in curve]
+    assert len(losses) == 20
+    assert losses[-1] < losses[0] / 8
+    assert verdict == "the same as without a server"
+
+
+def test_train_network_sends_nothing_but_its_batches(
+    project: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the bytes that the kernel counts: the batches, and less per step than any of the weights."""
+    monkeypatch.syspath_prepend(str(project / "examples"))
+    module = runpy.run_path(str(project / "examples/train_network.py"))
+    batches = list(module["made_up_batches"]())
+    port = int(address.rpartition(":")[2])
+    with connect(address, shared_memory=False) as context:
+        network = module["Network"](context, module["first_parameters"]())
+        context.synchronize()
+        before = Traffic.with_port(port)
+        for number, batch in enumerate(batches):
+            network.step(number, *batch)
+        context.synchronize()
+        moved = Traffic.with_port(port) - before
+    overhead = moved.sent / len(batches) - sum(array.nbytes for array in batches[0])
+    smallest = min(tensor.nbytes for tensor in network.parameters.values() if tensor.size > 1)
+    assert 0 < overhead < smallest
+    assert moved.received / len(batches) < smallest
 
 
 def test_plain_grpc(run: Run, address: str) -> None:

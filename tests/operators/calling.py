@@ -42,11 +42,21 @@ def device(threads: int = 1, soc: str = REFERENCE.name) -> NumpyDevice:
 def call(operator: str, *arguments: Argument, on: Device | None = None) -> Plan:
     """Plans and runs an operator in place on arrays; a sequence of views shares memory as they do."""
     on = on or device()
-    described = [describe(a) if isinstance(a, np.ndarray) else (a, None) for a in arguments]
+    described = [_describe(argument) for argument in arguments]
     plan = on.plan(operator, [value for value, _ in described])
     workspace = on.allocate(plan.workspace_bytes) if plan.workspace_bytes else None
     on.run(plan, [storage for _, storage in described], workspace, None)
     return plan
+
+
+def _describe(argument: Argument) -> tuple[Any, Any]:
+    """What phase one takes of an argument, and its memory; a list of arrays is a list of tensors."""
+    if isinstance(argument, np.ndarray):
+        return describe(argument)
+    if isinstance(argument, list):
+        specs, storages = zip(*map(describe, argument), strict=True) if argument else ((), ())
+        return specs, storages
+    return argument, None
 
 
 def backward(

@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 WORKSPACE_UNIT = 512
 """Workspaces are multiples of so many bytes."""
-KERNEL_ARRAYS = 3
+KERNEL_ARRAYS = 6
 """Arrays of scratch memory that a kernel may take."""
 _PARTIAL = np.dtype(np.float64)
 
@@ -37,10 +37,15 @@ Kernel = Callable[..., object]
 """Computes one block: ``kernel(*inputs, out=out, scratch=scratch)``.
 
 It writes the result of the inputs, which broadcast together, to `out`; all are of the type that is
-computed in. It may take up to :data:`KERNEL_ARRAYS` arrays like `out` from `scratch`, a
-:class:`~aclnn_server.operators.threads.Scratch`. `out` may be the same memory as an input: no input
-may be read after `out` is first written, except by the operation that writes it.
+computed in, where :class:`Types` says nothing else. It may take up to :data:`KERNEL_ARRAYS` arrays like
+`out` from `scratch`, a :class:`~aclnn_server.operators.threads.Scratch`. `out` may be the same memory
+as an input: no input may be read after `out` is first written, except by the operation that writes it.
 """
+
+
+def workspace_bytes(size: int) -> int:
+    """Bytes of a workspace that holds `size` bytes."""
+    return -(-size // WORKSPACE_UNIT) * WORKSPACE_UNIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,13 @@ class Types:
     """The types of a computation, in the order in which values pass through them."""
 
     computed: np.dtype[Any]
+    """What inputs are cast to."""
     rounded: np.dtype[Any]
+    """What the kernel's result is rounded to, before it is cast to the output's type."""
+    produced: np.dtype[Any] | None = None
+    """What the kernel writes, where that is not `computed`."""
+    first: np.dtype[Any] | None = None
+    """What the first input is cast to, where that is not `computed`: a condition."""
 
     @classmethod
     def of(cls, promoted: DType) -> Types:
@@ -56,6 +67,20 @@ class Types:
         assert promoted.numpy is not None
         narrow_float = promoted in (dtypes.FLOAT16, dtypes.BF16)
         return cls(np.dtype(np.float32) if narrow_float else promoted.numpy, promoted.numpy)
+
+    @property
+    def result(self) -> np.dtype[Any]:
+        """What the kernel writes."""
+        return self.computed if self.produced is None else self.produced
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of the largest element in work."""
+        return max(self.computed.itemsize, self.result.itemsize)
+
+    def loaded(self, position: int) -> np.dtype[Any]:
+        """What an input is cast to."""
+        return self.first if position == 0 and self.first is not None else self.computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +131,7 @@ class Reduction:
     @property
     def workspace_bytes(self) -> int:
         """Bytes for the sum of each block."""
-        size = self.tiling.blocks * _PARTIAL.itemsize
-        return -(-size // WORKSPACE_UNIT) * WORKSPACE_UNIT
+        return workspace_bytes(self.tiling.blocks * _PARTIAL.itemsize)
 
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
         """Computes the output."""
@@ -163,20 +187,20 @@ class _Blocks:
         # The result, the inputs cast and what the kernel takes; the rounding, after the kernel, takes
         # two besides the result.
         arrays = 1 + max(len(inputs) + KERNEL_ARRAYS, 2)
-        self.scratch_bytes = arrays * scratch_bytes(tiling.largest * types.computed.itemsize)
+        self.scratch_bytes = arrays * scratch_bytes(tiling.largest * types.itemsize)
 
     def write(self, scratch: Scratch, index: Index, output: Array) -> None:
         """Computes a block into its place in the output."""
-        computed, rounded = self._types.computed, self._types.rounded
-        direct = output.dtype == computed == rounded
-        result = output if direct else scratch.take(output.shape, computed)
+        produced, rounded = self._types.result, self._types.rounded
+        direct = output.dtype == produced == rounded
+        result = output if direct else scratch.take(output.shape, produced)
         self._compute(scratch, index, result)
         if not direct:
             _round(scratch, result, rounded, output)
 
     def sum(self, scratch: Scratch, index: Index, shape: Shape) -> np.floating[Any]:
         """Computes a block of the given shape and gives the sum of its elements."""
-        result = scratch.take(shape, self._types.computed)
+        result = scratch.take(shape, self._types.result)
         self._compute(scratch, index, result)
         total: np.floating[Any] = np.add.reduce(result.reshape(-1))
         return total
@@ -187,12 +211,12 @@ class _Blocks:
         scratch.rewind(mark)
 
     def _load(self, scratch: Scratch, index: Index) -> list[Array]:
-        """The inputs' blocks in the computed type, cast where they are of another."""
+        """The inputs' blocks in the type that is computed in, cast where they are of another."""
         blocks = []
-        for operand, array in zip(self._operands, self._inputs, strict=True):
+        for place, (operand, array) in enumerate(zip(self._operands, self._inputs, strict=True)):
             block = array[operand.part(index)]
-            if block.dtype != self._types.computed:
-                cast = scratch.take(block.shape, self._types.computed)
+            if block.dtype != self._types.loaded(place):
+                cast = scratch.take(block.shape, self._types.loaded(place))
                 widen(block, cast)
                 block = cast
             blocks.append(block)
@@ -225,30 +249,48 @@ def _apart(array: Array, output: Array | None) -> Array:
 
 
 def elementwise(
-    call: Call, kernel: Kernel, inputs: Sequence[str], output: str, shape: Shape
+    call: Call,
+    kernel: Kernel,
+    inputs: Sequence[str],
+    output: str,
+    shape: Shape,
+    types: Types | None = None,
 ) -> Work:
-    """Plans an output of the given broadcast shape of the inputs, computed element by element."""
+    """Plans an output of the given broadcast shape of the inputs, computed element by element.
+
+    Without `types`, the inputs are computed in the type that they meet in.
+    """
     if 0 in shape:
         return Nothing()
     specs = [(name, call.tensor(name)) for name in (*inputs, output)]
     tiling, operands = lay_out(shape, specs, along_last=True)
-    return Elementwise(kernel, operands[:-1], operands[-1], tiling, _types(call, inputs))
+    return Elementwise(kernel, operands[:-1], operands[-1], tiling, types or _types(call, inputs))
 
 
 def reduction(
-    call: Call, kernel: Kernel, inputs: Sequence[str], output: str, shape: Shape, *, mean: bool
+    call: Call,
+    kernel: Kernel,
+    inputs: Sequence[str],
+    output: str,
+    shape: Shape,
+    *,
+    mean: bool,
+    divisor: int | None = None,
+    types: Types | None = None,
 ) -> Work:
     """Plans the sum or mean over the broadcast shape of what a kernel computes; output has one element.
 
-    Of an empty shape, the sum is 0 and the mean NaN.
+    A mean divides by the number of elements, where no `divisor` is given. Of an empty shape, the sum
+    is 0 and the mean NaN.
     """
-    types = _types(call, inputs)
+    types = types or _types(call, inputs)
+    divisor = math.prod(shape) if divisor is None else divisor
     spec = call.tensor(output)
     result = Operand(output, spec.dtype, (1,), (0,), spec.offset)
     if 0 in shape:
         return Constant(result, types, math.nan if mean else 0.0)
     tiling, operands = lay_out(shape, [(name, call.tensor(name)) for name in inputs])
-    return Reduction(kernel, operands, result, tiling, types, math.prod(shape) if mean else 1)
+    return Reduction(kernel, operands, result, tiling, types, divisor if mean else 1)
 
 
 def _types(call: Call, inputs: Sequence[str]) -> Types:

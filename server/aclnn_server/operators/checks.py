@@ -5,7 +5,7 @@ Every check is a small object: called, it checks a call; :attr:`rule` is its lin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -231,6 +231,89 @@ class OneElement:
     def rule(self) -> str:
         """What must hold."""
         return f"{self.name} has one element, for any other {self.reduction}"
+
+
+@dataclass(frozen=True, slots=True)
+class SameType:
+    """Tensors have the element type of another."""
+
+    names: Names
+    like: str
+    code: int = codes.ACLNN_ERR_PARAM_INVALID
+
+    def __call__(self, call: Call) -> None:
+        """Raises the error where the rule does not hold."""
+        expected = call.tensor(self.like).dtype
+        for name, spec in zip(self.names, call.tensors(self.names), strict=True):
+            if spec.dtype is not expected:
+                raise call.invalid(
+                    name,
+                    f"{name} is {spec.dtype}; it must be {expected}, as {self.like} is",
+                    code=self.code,
+                )
+
+    @property
+    def rule(self) -> str:
+        """What must hold."""
+        return f"{_and(self.names)} have the type of {self.like}"
+
+
+@dataclass(frozen=True, slots=True)
+class SameShape:
+    """Tensors have the shape of another."""
+
+    names: Names
+    like: str
+    code: ClassVar[int] = codes.ACLNN_ERR_PARAM_INVALID
+
+    def __call__(self, call: Call) -> None:
+        """Raises the error where the rule does not hold."""
+        expected = call.tensor(self.like).shape
+        for name, spec in zip(self.names, call.tensors(self.names), strict=True):
+            if spec.shape != expected:
+                raise call.invalid(
+                    name,
+                    f"{name} has shape {list(spec.shape)}; it must have {list(expected)}, "
+                    f"as {self.like} has",
+                )
+
+    @property
+    def rule(self) -> str:
+        """What must hold."""
+        return f"{_and(self.names)} have the shape of {self.like}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFormat:
+    """Tensors have no private format."""
+
+    names: Names
+    code: ClassVar[int] = codes.ACLNN_ERR_PARAM_INVALID
+
+    def __call__(self, call: Call) -> None:
+        """Raises the error where the rule does not hold."""
+        for name, spec in zip(self.names, call.tensors(self.names), strict=True):
+            if not spec.format.plain:
+                raise call.invalid(name, f"{name} has the private format {spec.format}")
+
+    @property
+    def rule(self) -> str:
+        """What must hold."""
+        return f"{_and(self.names)} have no private format"
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """A rule of a few operators only: a function that raises the error where it does not hold."""
+
+    rule: str
+    """What must hold, as the end of the sentence "The call is refused unless …"."""
+    check: Callable[[Call], None]
+    code: int = codes.ACLNN_ERR_PARAM_INVALID
+
+    def __call__(self, call: Call) -> None:
+        """Raises the error where the rule does not hold."""
+        self.check(call)
 
 
 def broadcast_shape(call: Call, names: Names) -> Shape:

@@ -160,7 +160,10 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class OneLine:
-    """The one-line Python form of an operator, as far as its signature does not tell."""
+    """The one-line Python form of an operator, as far as its signature does not tell.
+
+    Tensors that may be null are left out of it, except those of :attr:`takes`.
+    """
 
     name: str
     """Name in Python."""
@@ -170,6 +173,10 @@ class OneLine:
     """Names of the numbers of a parameter."""
     result: Result = field(default_factory=Result)
     """How the output follows from the inputs."""
+    results: Mapping[str, Result] = field(default_factory=dict)
+    """How those outputs follow that `result` is not for."""
+    takes: tuple[str, ...] = ()
+    """Inputs that it takes although they may be null."""
 
     def of(self, signature: Signature) -> Pythonic:
         """Completes the form with what the signature tells."""
@@ -177,13 +184,21 @@ class OneLine:
         return Pythonic(
             self.name,
             signature.name,
-            tuple(row.name for row in tensors if not row.output),
+            tuple(
+                row.name
+                for row in tensors
+                if not row.output and (not row.optional or row.name in self.takes)
+            ),
             {
                 row.name: self.defaults[row.name]
                 for row in signature.parameters
                 if row not in tensors
             },
-            {row.name: self.result for row in signature.outputs},
+            {
+                row.name: self.results.get(row.name, self.result)
+                for row in signature.outputs
+                if not row.optional
+            },
             self.choices,
         )
 
@@ -214,20 +229,60 @@ class Family:
             missing_on: products that do not have it.
             python: the one-line Python form.
         """
-        signature = parse(prototype, outputs=outputs, optional=optional)
 
         def define(planner: Planner) -> Operator:
-            summary, _, description = inspect.cleandoc(planner.__doc__ or "").partition("\n\n")
-            operator = Operator(
-                signature,
-                " ".join(summary.split()),
-                description,
-                tuple(checks),
+            return self.add(
+                prototype,
                 planner,
-                frozenset(missing_on),
-                python.of(signature) if python else None,
+                planner.__doc__ or "",
+                outputs=outputs,
+                checks=checks,
+                optional=optional,
+                missing_on=missing_on,
+                python=python,
             )
-            self.operators.append(operator)
-            return operator
 
         return define
+
+    def add(
+        self,
+        prototype: str,
+        planner: Planner,
+        text: str,
+        *,
+        outputs: Sequence[str],
+        checks: Sequence[Check],
+        optional: Sequence[str] = (),
+        missing_on: Sequence[Product] = (),
+        python: OneLine | None = None,
+    ) -> Operator:
+        """Defines an operator of a table's row; the arguments are those of :meth:`operator`, and:
+
+        Args:
+            planner: plans the work of a call that passed the checks.
+            text: one sentence, an empty line, and the description.
+        """
+        signature = parse(prototype, outputs=outputs, optional=optional)
+        summary, _, description = inspect.cleandoc(text).partition("\n\n")
+        operator = Operator(
+            signature,
+            " ".join(summary.split()),
+            description,
+            tuple(checks),
+            planner,
+            frozenset(missing_on),
+            python.of(signature) if python else None,
+        )
+        self.operators.append(operator)
+        return operator
+
+
+def prototype(name: str, parameters: str) -> str:
+    """The C prototype of phase one.
+
+    Args:
+        name: C name, with the aclnn prefix.
+        parameters: the parameters as C declares them, without workspaceSize and executor.
+    """
+    trailing = "uint64_t* workspaceSize, aclOpExecutor** executor"
+    return f"aclnnStatus {name}GetWorkspaceSize({parameters}, {trailing})"

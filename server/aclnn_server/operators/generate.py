@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aclnn_server.operators import document, typed_functions
-from aclnn_server.operators.catalogue import operators
+from aclnn_server.operators.catalogue import built_in
 
 ROOT = Path(__file__).parents[3]
 OPS = Path("client/aclnn_client/ops.py")
@@ -22,7 +22,7 @@ DOCS = Path("docs/operators")
 
 def generated() -> Mapping[Path, str]:
     """Every generated file, by its path from the project's root."""
-    catalogue = tuple(operators().values())
+    catalogue = tuple(built_in().values())
     pages = {DOCS / f"{operator.name}.md": document.page(operator) for operator in catalogue}
     return {
         OPS: typed_functions.module(catalogue),

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from aclnn import dtypes
 from aclnn.pythonic import REDUCTIONS, Result
+from aclnn_server.operators import device_smooth_l1
 from aclnn_server.operators.blocks import elementwise, reduction
 from aclnn_server.operators.checks import (
     AtLeast,
@@ -149,17 +150,36 @@ def smooth_l1_loss_backward(call: Call) -> Work:
     - gradInput may be the same memory as an input of the same type, strides and shape.
     - Deterministic.
 
-    On devices, Atlas A2 and A3 divide by beta + 1e-6; Ascend 950 multiplies by the reciprocal of
-    beta, and for a beta below 1e-6 gives NaN where self equals target; both divide a mean by the
-    number of elements of self before broadcasting.
+    That is the documentation's formula, and what ``--soc reference`` computes. With another ``--soc``
+    the arithmetic is that of the product's kernel, from public source and not checked on hardware:
+
+    - Ascend 950 multiplies by the reciprocal of beta. A beta below 1e-6 gives NaN where self equals
+      target, unless gradOutput has one element. Where |x| is beta, the slope is x times the
+      reciprocal, or with a gradOutput of one element -1 or 1.
+    - All others divide by beta + 1e-6. Where |x| is beta, the slope is -1 or 1. With beta 0, NaN in
+      self or target gives 0.
+    - A mean divides by the number of elements of self before broadcasting; on all but Ascend 950
+      by its sizes one after the other, rounding each time.
 
     Source: the public documentation of aclnnSmoothL1LossBackward, and for the order of checks its
     host code (hicann/ops-nn, loss/smooth_l1_loss_grad_v2).
     """
     shape = broadcast_shape(call, _BACKWARD)
     factor = 1 / max(math.prod(shape), 1) if call["reduction"] == REDUCTIONS["mean"] else 1.0
-    kernel = SmoothL1Gradient(call["beta"], factor)
-    return elementwise(call, kernel, _BACKWARD, "gradInput", shape)
+    kernel = device_smooth_l1.gradient(
+        call.product,
+        call["beta"],
+        grad=call.tensor("gradOutput").shape,
+        own=call.tensor("self").shape,
+        mean=call["reduction"] == REDUCTIONS["mean"],
+    )
+    return elementwise(
+        call,
+        kernel or SmoothL1Gradient(call["beta"], factor),
+        _BACKWARD,
+        "gradInput",
+        shape,
+    )
 
 
 @LOSSES.operator(
@@ -207,11 +227,14 @@ def smooth_l1_loss(call: Call) -> Work:
     - result may be of any type that floats cast to: any float or complex, not integer or BOOL.
     - Deterministic, at any number of threads.
 
+    With a ``--soc`` other than reference, an element's loss is that of the product's kernel, from public
+    source and not checked on hardware: the quadratic branch multiplies by the reciprocal of beta.
+
     Source: the public documentation of aclnnSmoothL1Loss, and for the order of checks its host code
     (hicann/ops-nn, loss/smooth_l1_loss_v2).
     """
     shape = broadcast_shape(call, _LOSS)
-    kernel = SmoothL1(call["beta"])
+    kernel = device_smooth_l1.loss(call.product, call["beta"]) or SmoothL1(call["beta"])
     if call["reduction"] == REDUCTIONS["none"]:
         return elementwise(call, kernel, _LOSS, "result", shape)
     mean = call["reduction"] == REDUCTIONS["mean"]

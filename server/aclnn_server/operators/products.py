@@ -1,5 +1,7 @@
 """Ascend products, and what each does not have: the rules that ``--soc`` selects.
 
+Some operators also compute as a product's kernels do; see ``device_smooth_l1.py``.
+
 Source: the product tables of the public operator documentation, and the lists of element types by
 architecture in the operators' host code (hicann/ops-nn).
 """

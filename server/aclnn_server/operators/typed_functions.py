@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from types import MappingProxyType
+from typing import Protocol
 
-from aclnn.pythonic import Pythonic
-from aclnn.signatures import Kind, Parameter
-from aclnn_server.operators.definition import Operator
+from aclnn.dtypes import DType
+from aclnn.pythonic import Pythonic, Result
+from aclnn.signatures import Kind, Parameter, Signature
 
 _TYPES: Mapping[Kind, str] = MappingProxyType(
     {
@@ -51,29 +53,80 @@ from aclnn_client.two_phase import execute, get_workspace_size
 
 if TYPE_CHECKING:
     from aclnn_client.two_phase import {names}
+else:
+
+    def __getattr__(name: str) -> object:
+        """The functions of operators that only a server knows; see :mod:`aclnn_client.served`."""
+        from aclnn_client.served import function
+
+        return function(name)
 
 '''
 
 
-def module(operators: Sequence[Operator]) -> str:
+class Described(Protocol):
+    """An operator as far as its functions follow from it."""
+
+    @property
+    def name(self) -> str:
+        """C name, with the aclnn prefix."""
+
+    @property
+    def signature(self) -> Signature:
+        """The C prototype, parsed."""
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+
+    @property
+    def description(self) -> str:
+        """Formula, semantics, source."""
+
+    @property
+    def dtypes(self) -> Mapping[str, tuple[DType, ...]]:
+        """Element types allowed, by tensor parameter."""
+
+    @property
+    def python(self) -> Pythonic | None:
+        """The one-line Python form, where there is one."""
+
+
+_WIDTH = 96
+"""Characters of a line of a docstring, without its indentation."""
+_NAMES_IN_A_LINE = 6
+_LONGEST_CHOICES = 70
+"""Characters of a dict of choices that stands in a line with its name."""
+
+
+def module(operators: Sequence[Described]) -> str:
     """The whole module."""
-    functions = "\n\n".join(_pair(operator) for operator in operators)
-    names = ["Buffer", "Context", "Executor", "Stream", *_names_used(functions)]
-    header = _HEADER.replace("{names}", ", ".join(sorted(names)))
+    functions = "\n\n".join(pair(operator) for operator in operators)
+    names = ["Buffer", "Context", "Executor", "Stream", *names_used(functions)]
+    header = _HEADER.replace("{names}", _imported(sorted(names)))
     if "Sequence[" in functions:
         header = header.replace("import Mapping\n", "import Mapping, Sequence\n")
     return f"{header}\n{functions}\n\n{_signatures(operators)}\n\n{_pythonic(operators)}"
 
 
-def _names_used(functions: str) -> list[str]:
+def _imported(names: Sequence[str]) -> str:
+    if len(names) <= _NAMES_IN_A_LINE:
+        return ", ".join(names)
+    return "(\n" + "".join(f"        {name},\n" for name in names) + "    )"
+
+
+def names_used(functions: str) -> list[str]:
+    """The names of types that functions use, besides those that all do."""
     names = ("DTypeLike", "ScalarLike", "TensorLike")
     return [name for name in names if name in functions]
 
 
-def _pair(operator: Operator) -> str:
+def pair(operator: Described) -> str:
+    """The two functions of an operator."""
     parameters = operator.signature.parameters
-    arguments = "".join(f"    {row.name}: {_type(row)},\n" for row in parameters)
-    values = "".join(f"            {row.name},\n" for row in parameters)
+    arguments = "".join(f"    {row.name}: {python_type(row)},\n" for row in parameters)
+    lines = "".join(f"            {row.name},\n" for row in parameters)
+    values = f"\n{lines}        " if len(parameters) > 1 else f"{parameters[0].name},"
     return f'''def {operator.name}GetWorkspaceSize(
 {arguments}    *,
     repeatable: bool = False,
@@ -85,8 +138,7 @@ def _pair(operator: Operator) -> str:
     """
     return get_workspace_size(
         "{operator.name}",
-        (
-{values}        ),
+        ({values}),
         repeatable=repeatable,
         context=context,
     )
@@ -103,17 +155,34 @@ def {operator.name}(
 '''
 
 
-def _type(parameter: Parameter) -> str:
+def python_type(parameter: Parameter) -> str:
+    """The type of what Python gives for a parameter."""
     return _TYPES[parameter.kind] + (" | None" if parameter.optional else "")
 
 
-def _documentation(operator: Operator) -> str:
-    lines = [f"    {row.name}: {_role(operator, row)}" for row in operator.signature.parameters]
+def _documentation(operator: Described) -> str:
+    rows = [f"    {row.name}: {_role(operator, row)}" for row in operator.signature.parameters]
     text = operator.description.replace("\\", "\\\\")
-    return f"{text}\n\nArgs:\n" + "\n".join(lines)
+    lines = [*text.splitlines(), "", "Args:", *rows]
+    return "\n".join(map(_fitted, lines))
 
 
-def _role(operator: Operator, parameter: Parameter) -> str:
+def _fitted(line: str) -> str:
+    """A line of documentation, broken where it is too long."""
+    if len(line) <= _WIDTH - (4 if line.startswith("    ") else 0):
+        return line
+    indent = " " * (len(line) - len(line.lstrip())) + ("  " if line.startswith("- ") else "")
+    more = "    " if line.startswith("    ") else ""
+    return textwrap.fill(
+        line,
+        _WIDTH,
+        subsequent_indent=indent + more,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _role(operator: Described, parameter: Parameter) -> str:
     allowed = ", ".join(map(str, operator.dtypes.get(parameter.name, ())))
     words = ["output" if parameter.output else "", parameter.c_type, allowed and f"of {allowed}"]
     nullable = ", may be None" if parameter.optional else ""
@@ -124,7 +193,7 @@ def _indented(text: str) -> str:
     return textwrap.indent(text, "    ")
 
 
-def _signatures(operators: Sequence[Operator]) -> str:
+def _signatures(operators: Sequence[Described]) -> str:
     rows = "".join(_signature(operator) for operator in operators)
     return f'''SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {{
 {rows}}}
@@ -133,7 +202,7 @@ may be null; what :func:`aclnn.signatures.parse` takes."""
 '''
 
 
-def _signature(operator: Operator) -> str:
+def _signature(operator: Described) -> str:
     prototype = _indented(_indented(operator.signature.prototypes()[0]))
     outputs = tuple(row.name for row in operator.signature.outputs)
     nullable = tuple(row.name for row in operator.signature.parameters if row.optional)
@@ -147,7 +216,7 @@ def _signature(operator: Operator) -> str:
 '''
 
 
-def _pythonic(operators: Iterable[Operator]) -> str:
+def _pythonic(operators: Iterable[Described]) -> str:
     forms = sorted((row.python for row in operators if row.python), key=lambda form: form.name)
     rows = "".join(map(_form, forms))
     return f'''PYTHONIC: Mapping[str, Pythonic] = {{
@@ -157,22 +226,48 @@ def _pythonic(operators: Iterable[Operator]) -> str:
 
 
 def _form(form: Pythonic) -> str:
-    outputs = ", ".join(
-        f'"{name}": Result("{rule.shape}", "{rule.dtype}")' for name, rule in form.outputs.items()
-    )
+    outputs = [f'"{name}": {_result(rule)}' for name, rule in form.outputs.items()]
+    choices = [f'"{name}": {_rows(rows)}' for name, rows in form.choices.items()]
     return f'''    "{form.name}": Pythonic(
         "{form.name}",
         "{form.operator}",
         {_tuple(form.inputs)},
         {_dict(form.attributes)},
-        {{{outputs}}},
-        {{{", ".join(f'"{name}": {_dict(rows)}' for name, rows in form.choices.items())}}},
+        {_braces(outputs)},
+        {_braces(choices)},
     ),
 '''
 
 
+def _rows(choices: Mapping[str, int]) -> str:
+    line = _dict(choices)
+    if len(line) <= _LONGEST_CHOICES:
+        return line
+    return (
+        "{\n" + "".join(f'{" " * 16}"{key}": {n},\n' for key, n in choices.items()) + " " * 12 + "}"
+    )
+
+
+def _braces(entries: Sequence[str]) -> str:
+    """A dict, on several lines where one is too short."""
+    line = f"{{{', '.join(entries)}}}"
+    if len(line) + 9 <= 100 and "\n" not in line:
+        return line
+    return "{\n" + "".join(f"            {entry},\n" for entry in entries) + "        }"
+
+
+def _result(rule: Result) -> str:
+    """Every field that is not as the class has it, after the two that mostly are not."""
+    more = [
+        f"{row.name}={_quoted(value)}"
+        for row in fields(rule)
+        if row.name not in ("shape", "dtype") and (value := getattr(rule, row.name)) != row.default
+    ]
+    return f"Result({', '.join([_quoted(rule.shape), _quoted(rule.dtype), *more])})"
+
+
 def _tuple(items: tuple[str, ...]) -> str:
-    return f"({', '.join(map(_quoted, items))}{',' if len(items) == 1 else ''})"
+    return _quoted(items)
 
 
 def _dict(rows: Mapping[str, object]) -> str:
@@ -182,4 +277,6 @@ def _dict(rows: Mapping[str, object]) -> str:
 
 
 def _quoted(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_quoted, value))}{',' if len(value) == 1 else ''})"
     return f'"{value}"' if isinstance(value, str) else repr(value)

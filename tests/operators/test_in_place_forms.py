@@ -1,0 +1,34 @@
+"""In-place forms compute what the operators do that they are named after."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aclnn import dtypes
+from aclnn.dtypes import DType
+from aclnn_server.operators.catalogue import built_in
+from aclnn_server.operators.definition import Operator
+from tests.operators.samples import Sample, sample
+
+IN_PLACE = [
+    row
+    for name, row in built_in().items()
+    if name.replace("Inplace", "") in built_in() and "Inplace" in name
+]
+
+
+@pytest.mark.parametrize("operator", IN_PLACE, ids=lambda row: row.name)
+@pytest.mark.parametrize("dtype", [dtypes.FLOAT, dtypes.BF16, dtypes.INT64])
+def test_in_place_forms_are_the_others(operator: Operator, dtype: DType) -> None:
+    if operator.name == "aclnnInplaceDiv" and dtype is dtypes.INT64:
+        pytest.skip("selfRef cannot hold the result")
+    twin = built_in()[operator.name.replace("Inplace", "")]
+    other = sample(twin, (4, 6), dtype)
+    made = sample(operator, (4, 6), dtype)
+    values = {"selfRef" if name == "self" else name: value for name, value in other.values.items()}
+    written = {"selfRef": other.values["self"].copy()}
+    made = Sample(operator, {name: (values | written)[name] for name in made.values})
+    made.run()
+    other.run()
+    np.testing.assert_array_equal(made.values["selfRef"], other.values["out"])
