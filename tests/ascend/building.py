@@ -12,6 +12,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 SOURCES = Path(__file__).resolve().parent / "fake"
 LIBRARIES = {
     "libascendcl.so": ("rules", "handles", "devices", "memory", "copies", "streams"),
@@ -139,3 +141,10 @@ class Control:
 def control() -> Control:
     """The double in this process."""
     return Control(home())
+
+
+def options(**more: object) -> dict[str, object]:
+    """What opens the ascend backend on the double; skips the test where there is no compiler."""
+    if reason := why_not():
+        pytest.skip(reason)
+    return {"environment": {"ASCEND_HOME_PATH": str(home())}, **more}

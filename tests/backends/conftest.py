@@ -14,16 +14,10 @@ from tests.ascend import building
 @pytest.fixture(params=["numpy", "null", "ascend"])
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """An open backend."""
-    options = _ascend_options() if request.param == "ascend" else {}
+    options = building.options(device="all") if request.param == "ascend" else {}
     opened = open_backend(request.param, **options)
     yield opened
     opened.close()
-
-
-def _ascend_options() -> dict[str, object]:
-    if reason := building.why_not():
-        pytest.skip(reason)
-    return {"device": "all", "environment": {"ASCEND_HOME_PATH": str(building.home())}}
 
 
 @pytest.fixture

@@ -132,6 +132,8 @@ class Faults:
 class CountingDevice(Device):
     """A device that counts what it gives and takes back."""
 
+    asynchronous = True  # it is not, but so it is asked to synchronize, and can notice when it may not be
+
     def __init__(self, index: int, gates: Gates, total_bytes: int) -> None:
         self.index = index
         self.name = f"counting {index}"

@@ -17,8 +17,10 @@ from aclnn.errors import (
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2 as op
 from aclnn.v1 import tensor_pb2 as t
+from aclnn_server.backends import open_backend
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
+from tests.ascend import building
 from tests.service.calling import Caller, Stubs, refused
 from tests.service.requests import (
     FLOAT,
@@ -38,11 +40,13 @@ NAME = "aclnnSmoothL1LossBackward"
 GRAD, SELF, TARGET, REDUCTION, BETA, OUT = range(6)
 
 
-@pytest.fixture(scope="module")
-def numpy_stubs() -> Iterator[Stubs]:
-    """A server of the numpy backend."""
+@pytest.fixture(scope="module", params=["numpy", "ascend"])
+def loss_stubs(request: pytest.FixtureRequest) -> Iterator[Stubs]:
+    """A server with the operator: of the host's CPU, and of the double of CANN."""
+    options = building.options() if request.param == "ascend" else {"threads": 1}
+    backend = open_backend(request.param, **options)
     with (
-        Server(ServerConfig(listen="127.0.0.1:0", threads=1)) as server,
+        Server(ServerConfig(listen="127.0.0.1:0"), backend=backend) as server,
         grpc.insecure_channel(server.address) as channel,
     ):
         yield Stubs(channel)
@@ -50,13 +54,13 @@ def numpy_stubs() -> Iterator[Stubs]:
 
 @pytest.fixture
 def client(
-    way: Callable[[Stubs], Caller], numpy_stubs: Stubs, capfd: pytest.CaptureFixture[str]
+    way: Callable[[Stubs], Caller], loss_stubs: Stubs, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Caller]:
     """A client of each kind; its test leaves nothing behind, and nothing on standard error."""
-    client = way(numpy_stubs)
+    client = way(loss_stubs)
     yield client
     client.close()
-    assert set(numpy_stubs.usage().values()) == {0}
+    assert set(loss_stubs.usage().values()) == {0}
     assert capfd.readouterr().err == ""
 
 

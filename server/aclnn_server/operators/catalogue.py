@@ -35,6 +35,7 @@ FAMILIES = (
     "softmax:SOFTMAX",
     "matmul:MATMUL",
     "normalization:NORMALIZATION",
+    "batch_norm:BATCH_NORM",
     "optimizers:OPTIMIZERS",
     "movement:MOVEMENT",
     "indexing:INDEXING",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,10 @@ from aclnn import codes, dtypes
 from aclnn.pythonic import Result
 from aclnn.tensors import TensorSpec
 from aclnn_server.operators.axes import Grid
-from aclnn_server.operators.axis_checks import WhereGiven, WhereNotEmpty
-from aclnn_server.operators.blocks import Elementwise, Types
+from aclnn_server.operators.axis_checks import WhereGiven
 from aclnn_server.operators.checks import (
     Holds,
     NotNull,
-    PlainFormat,
     RankUpTo,
     SameShape,
     SameType,
@@ -25,10 +23,8 @@ from aclnn_server.operators.checks import (
 )
 from aclnn_server.operators.copies import constant, fill, movement
 from aclnn_server.operators.definition import Call, Family, Memory, OneLine, Work
-from aclnn_server.operators.layout_checks import HasShape, SameFormat
+from aclnn_server.operators.layout_checks import HasShape
 from aclnn_server.operators.normalization_kernels import (
-    BatchNormBlock,
-    BatchNormRows,
     LayerNormRows,
     RmsNormRows,
 )
@@ -37,14 +33,14 @@ from aclnn_server.operators.reducing import Source
 from aclnn_server.operators.rows import Rows, Target
 from aclnn_server.operators.shapes import Shape
 from aclnn_server.operators.threads import Threads
-from aclnn_server.operators.tiling import lay_out
 
 Array = npt.NDArray[Any]
 
 NORMALIZATION = Family()
 
 FLOATS = (dtypes.FLOAT, dtypes.FLOAT16, dtypes.BF16)
-_SINGLE = np.dtype(np.float32)
+SINGLE = np.dtype(np.float32)
+"""What everything is computed in."""
 
 
 # --- layers -----------------------------------------------------------------------------------------
@@ -156,18 +152,19 @@ def layer_norm(call: Call) -> Work:
     kernel = LayerNormRows(call["eps"], flags[0], flags[1], (flags[2], flags[3]))
     return Rows(
         kernel,
-        tuple(_source(grid, name, call.tensor(name)) for name in ("input", *affine)),
+        tuple(as_single(grid, name, call.tensor(name)) for name in ("input", *affine)),
         (
             Target(grid.operand("out", call.tensor("out")), spec.numpy_dtype()),
-            *(Target(grid.result(name, call.tensor(name)), _SINGLE) for name in given),
+            *(Target(grid.result(name, call.tensor(name)), SINGLE) for name in given),
         ),
         grid,
-        _SINGLE,
+        SINGLE,
     )
 
 
-def _source(grid: Grid, name: str, spec: TensorSpec) -> Source:
-    return Source(grid.operand(name, spec), spec.numpy_dtype(), _SINGLE)
+def as_single(grid: Grid, name: str, spec: TensorSpec) -> Source:
+    """An input that is loaded as FLOAT."""
+    return Source(grid.operand(name, spec), spec.numpy_dtype(), SINGLE)
 
 
 def fill_all(call: Call, name: str, value: float) -> Work:
@@ -275,168 +272,11 @@ def rms_norm(call: Call) -> Work:
     grid = Grid.of(spec.shape, tuple(range(rank - count, rank)), whole=True)
     return Rows(
         RmsNormRows(call["epsilon"]),
-        (_source(grid, "x", spec), _source(grid, "gamma", gamma)),
+        (as_single(grid, "x", spec), as_single(grid, "gamma", gamma)),
         (
             Target(grid.operand("yOut", call.tensor("yOut")), spec.numpy_dtype()),
-            Target(grid.result("rstdOut", call.tensor("rstdOut")), _SINGLE),
+            Target(grid.result("rstdOut", call.tensor("rstdOut")), SINGLE),
         ),
         grid,
-        _SINGLE,
-    )
-
-
-# --- batches ----------------------------------------------------------------------------------------
-
-_CHANNEL = ("weight", "bias", "runningMean", "runningVar")
-_SAVED = ("saveMean", "saveInvstd")
-
-
-def _check_saved(call: Call) -> None:
-    if call["training"]:
-        NotNull(_SAVED)(call)
-
-
-def _check_saved_types(call: Call) -> None:
-    if call["training"]:
-        TypeIn(_SAVED, FLOATS)(call)
-
-
-def _check_five_dims(call: Call) -> None:
-    spec = call.tensor("input")
-    if len(spec.shape) == 5 and spec.format.name != "NCDHW":
-        raise call.invalid(
-            "input", f"input has the format {spec.format}; with 5 dimensions it must have NCDHW"
-        )
-
-
-def _check_two_dims(call: Call) -> None:
-    shape = call.tensor("input").shape
-    if len(shape) < 2:
-        raise call.invalid(
-            "input", f"input has shape {list(shape)}; it must have 2 dimensions or more"
-        )
-
-
-def _channels(call: Call) -> Shape:
-    return call.tensor("input").shape[1:2]
-
-
-def _check_saved_shapes(call: Call) -> None:
-    for name in _SAVED if call["training"] else ():
-        HasShape(name, "the channels of input", _channels)(call)
-
-
-@NORMALIZATION.operator(
-    """
-    aclnnStatus aclnnBatchNormGetWorkspaceSize(
-        const aclTensor* input, const aclTensor* weight, const aclTensor* bias,
-        aclTensor* runningMean, aclTensor* runningVar, bool training, double momentum, double eps,
-        aclTensor* output, aclTensor* saveMean, aclTensor* saveInvstd,
-        uint64_t* workspaceSize, aclOpExecutor** executor)
-    """,
-    outputs=("runningMean", "runningVar", "output", *_SAVED),
-    optional=(*_CHANNEL, *_SAVED),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("input", "output")),
-        Holds(
-            "saveMean and saveInvstd are not null, for training",
-            _check_saved,
-            codes.ACLNN_ERR_PARAM_NULLPTR,
-        ),
-        WhereNotEmpty(("input",), TypeIn(("input", "output"), FLOATS)),
-        WhereNotEmpty(
-            ("input",),
-            Holds(
-                f"the types of saveMean and saveInvstd are among {', '.join(map(str, FLOATS))}, "
-                "for training",
-                _check_saved_types,
-            ),
-        ),
-        WhereNotEmpty(("input",), WhereGiven(_CHANNEL, lambda name: TypeIn((name,), FLOATS))),
-        WhereNotEmpty(("input",), SameFormat(("input", "output"))),
-        WhereNotEmpty(
-            ("input",), Holds("input has the format NCDHW if it has 5 dimensions", _check_five_dims)
-        ),
-        WhereNotEmpty(("input",), PlainFormat(("input",))),
-        WhereNotEmpty(("input",), RankUpTo(("input", "output"))),
-        WhereNotEmpty(("input",), Holds("input has 2 dimensions or more", _check_two_dims)),
-        WhereNotEmpty(("input",), SameShape(("output",), "input")),
-        WhereNotEmpty(
-            ("input",),
-            WhereGiven(_CHANNEL, lambda name: HasShape(name, "the channels of input", _channels)),
-        ),
-        WhereNotEmpty(
-            ("input",),
-            Holds(
-                "saveMean and saveInvstd have the channels of input, for training",
-                _check_saved_shapes,
-            ),
-        ),
-    ),
-)
-def batch_norm(call: Call) -> Work:
-    """Normalisation of each channel over a batch, then scaled and shifted.
-
-    $$output = \\frac{input - mean}{\\sqrt{variance + eps}} \\cdot weight + bias$$
-
-    Channels are dimension 1.
-
-    - If training is false, mean and variance are runningMean and runningVar, and nothing but output is
-      written.
-    - If training is true, they are those of the channel's elements, and saveMean and saveInvstd, the
-      reciprocal of the divisor, are written; runningMean and runningVar become
-      (1 - momentum) * old + momentum * new, with the variance divided by the number of elements less 1.
-    - weight, bias, runningMean and runningVar may be null: 1, 0, 0 and 1.
-    - Computed in FLOAT, rounded to the type of input, then cast to that of output.
-    - Of an empty input nothing is computed, except that saveMean, if given, becomes 0 and saveInvstd NaN.
-    - Deterministic, at any number of threads.
-
-    Source: host code of aclnnBatchNorm (hicann/ops-nn, norm/batch_norm_v3); the formula is of the public
-    documentation.
-    """
-    if call.tensor("input").elements == 0:
-        values = zip(_SAVED, (0.0, np.nan), strict=True)
-        fills = (fill_all(call, name, value) for name, value in values if call[name] is not None)
-        return Several(tuple(fills))
-    return _trained(call) if call["training"] else _inferred(call)
-
-
-def _per_channel(call: Call, name: str) -> TensorSpec:
-    """A tensor of one number per channel, as one that broadcasts to input."""
-    spec, after = call.tensor(name), len(call.tensor("input").shape) - 2
-    return replace(spec, shape=(*spec.shape, *(1,) * after), strides=(*spec.strides, *(0,) * after))
-
-
-def _inferred(call: Call) -> Work:
-    spec, output = call.tensors(("input", "output"))
-    present = [call[name] is not None for name in _CHANNEL]
-    numbers = [
-        (name, _per_channel(call, name))
-        for name, flag in zip(_CHANNEL, present, strict=True)
-        if flag
-    ]
-    tiling, operands = lay_out(
-        spec.shape, [("input", spec), *numbers, ("output", output)], along_last=True
-    )
-    kernel = BatchNormBlock(call["eps"], present)
-    types = Types(_SINGLE, spec.numpy_dtype())
-    return Elementwise(kernel, operands[:-1], operands[-1], tiling, types)
-
-
-def _trained(call: Call) -> Work:
-    spec = call.tensor("input")
-    axes = tuple(axis for axis in range(len(spec.shape)) if axis != 1)
-    grid = Grid.of(spec.shape, axes, whole=True)
-    given = [name for name in _CHANNEL if call[name] is not None]
-    running = [name for name in given if name.startswith("running")]
-    flags = [name in given for name in _CHANNEL]
-    kernel = BatchNormRows(call["eps"], call["momentum"], flags[0], flags[1], (flags[2], flags[3]))
-    sources = [_source(grid, name, _per_channel(call, name)) for name in given]
-    statistics = (
-        Target(grid.result(name, call.tensor(name)), _SINGLE) for name in (*_SAVED, *running)
-    )
-    output = Target(grid.operand("output", call.tensor("output")), spec.numpy_dtype())
-    return Rows(
-        kernel, (_source(grid, "input", spec), *sources), (output, *statistics), grid, _SINGLE
+        SINGLE,
     )

@@ -32,6 +32,8 @@ MakePool = Callable[[Acl], MemoryPool]
 class AscendDevice(Device):
     """One NPU. Its methods may be called from any thread; its own one makes the calls."""
 
+    asynchronous = True
+
     def __init__(
         self,
         index: int,
@@ -202,7 +204,7 @@ class AscendDevice(Device):
         try:
             call = self._thread.call(self._calls.plan, signature, arguments, places, repeatable)
         except AclnnError as error:
-            raise explained(error, operator, arguments, self._product) from error
+            raise explained(error, signature, arguments, self._product) from error
         return Plan(operator, call.values, call.workspace_bytes, call)
 
     def run(
@@ -224,7 +226,9 @@ class AscendDevice(Device):
 
     def discard(self, plan: Plan) -> None:
         """Destroys the executor, if it was not run, and what it held."""
-        self._thread.post(self._calls.discard, plan.prepared)
+        call: PlannedCall = plan.prepared
+        if not call.over:  # else its run gives everything back
+            self._thread.post(self._calls.discard, call)
 
     # --- streams ----------------------------------------------------------------------------------
 

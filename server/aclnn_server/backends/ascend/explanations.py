@@ -1,15 +1,18 @@
-"""Says of a refused call which check failed, where the catalogue knows the operator's checks.
+"""Says of a refused call which check failed, where it can be known.
 
 CANN tells a code and, with luck, a line of its own sources. The catalogue has the same checks in the same
-order, so the first of them that fails with the same code says what it was, of which parameter, and the value.
+order, so the first of them that fails with the same code says what it was, of which parameter, and the value;
+that a view stays inside its storage can be checked for every operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from aclnn import codes
 from aclnn.errors import AclnnError
+from aclnn.signatures import Signature
+from aclnn.tensors import TensorSpec
 from aclnn_server.backends.base import Value
 from aclnn_server.operators.catalogue import operators
 from aclnn_server.operators.definition import Call
@@ -24,28 +27,43 @@ EXPLAINED = (
 
 
 def explained(
-    error: AclnnError, operator: str, arguments: Sequence[Value], product: Product
+    error: AclnnError, signature: Signature, arguments: Sequence[Value], product: Product
 ) -> AclnnError:
     """The error with the reason in front, if it can be found; else the error itself.
 
     Args:
         error: what phase one was refused with.
-        operator: C name.
+        signature: of the operator.
         arguments: of the call.
         product: kind of chip.
     """
-    definition = operators().get(operator)
-    if definition is None or error.parameter or error.code not in EXPLAINED:
+    if error.parameter or error.code not in EXPLAINED:
         return error
-    if len(arguments) != len(definition.signature.parameters):
-        return error
-    call = Call(definition.signature, arguments, product)
-    for check in definition.checks:
-        try:
-            check(call)
-        except AclnnError as reason:
-            return _joined(reason, error) if reason.code == error.code else error
+    for reason in _refusals(signature, arguments, product):
+        if reason.code == error.code:
+            return _joined(reason, error)
     return error
+
+
+def _refusals(
+    signature: Signature, arguments: Sequence[Value], product: Product
+) -> Iterator[AclnnError]:
+    """What the catalogue's first check that fails says, and of each view that leaves its storage."""
+    definition = operators().get(signature.name)
+    if definition is not None and len(definition.signature.parameters) == len(arguments):
+        call = Call(definition.signature, arguments, product)
+        try:
+            for check in definition.checks:
+                check(call)
+        except AclnnError as reason:
+            yield reason
+    for parameter, value in zip(signature.parameters, arguments, strict=False):
+        for spec in value if isinstance(value, tuple) else (value,):
+            try:
+                if isinstance(spec, TensorSpec):
+                    spec.check_reach(operator=signature.name, parameter=parameter.name)
+            except AclnnError as reason:
+                yield reason
 
 
 def _joined(reason: AclnnError, error: AclnnError) -> AclnnError:
