@@ -132,7 +132,8 @@ class Faults:
 class CountingDevice(Device):
     """A device that counts what it gives and takes back."""
 
-    asynchronous = True  # it is not, but so it is asked to synchronize, and can notice when it may not be
+    # It is not, but so it is asked to synchronize, and can notice when it may not be.
+    asynchronous = True
 
     def __init__(self, index: int, gates: Gates, total_bytes: int) -> None:
         self.index = index
