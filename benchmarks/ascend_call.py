@@ -93,7 +93,7 @@ def calls_from_c(home: Path, count: int) -> Figures:
         times = (ctypes.c_double * count)()
         if loop(1, count, times) != 0:
             raise RuntimeError("a call failed in C")
-        return figures_of(times)
+        return figures_of(list(times))
 
 
 def measured(device: AscendDevice, count: int, *, repeatable: bool) -> tuple[Figures, Figures]:
