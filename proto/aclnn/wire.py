@@ -135,15 +135,24 @@ def field_head(message: type[Message], field: str, size: int) -> bytes:
 
 def encode_response(answer: Answer) -> bytes:
     """Encodes a SubmitResponse."""
+    return join_response(
+        answer.sequence,
+        [r if isinstance(r, BulkRead) else r.SerializeToString() for r in answer.results],
+    )
+
+
+def join_response(sequence: int, results: Iterable[bytes | BulkRead]) -> bytes:
+    """Encodes a SubmitResponse whose results are encoded; as :func:`encode_response` otherwise."""
     parts: list[Part] = []
-    if answer.sequence:
-        parts += (_RESPONSE_SEQUENCE, _varint(answer.sequence))
-    for result in answer.results:
+    if sequence:
+        parts += (_RESPONSE_SEQUENCE, _varint(sequence))
+    for result in results:
+        body: list[Part]
         if isinstance(result, BulkRead):
             inner = [*_field(_READ_DATA, (result.data,))]
             body = [*_field(_READ_BUFFER, inner, empty=True)]
         else:
-            body = [result.SerializeToString()]
+            body = [result]
         parts += _field(_RESULTS, body, empty=True)
     return b"".join(parts)
 

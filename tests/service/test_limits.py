@@ -250,6 +250,34 @@ def test_a_read_that_fits_no_message_comes_in_chunks(serve: Serve) -> None:
     submitting.close()
 
 
+def test_results_that_do_not_fit_one_answer_together(serve: Serve) -> None:
+    """The first ones are answered; each of the others says so, and the call goes on."""
+    client = Submitting(serve(max_message_bytes=2**20))
+    client(pb.MallocRequest(buffer_id=1, bytes=2**22))
+    reads = [pb.ReadBufferRequest(buffer_id=1, bytes=2**18)] * 6
+    results = client.batch([*reads, pb.MemsetRequest(buffer_id=1, bytes=1, value=7)])
+    assert [getattr(result, "data", None) for result in results[:3]] == [bytes(2**18)] * 3
+    for result in results[3:6]:
+        assert isinstance(result, LimitExceededError)
+        assert str(2**18) in result.message
+    assert isinstance(results[6], pb.MemsetResponse)
+    assert client(pb.ReadBufferRequest(buffer_id=1, bytes=2)).data == b"\x07\x00"
+    client.close()
+
+
+def test_small_results_always_fit(serve: Serve) -> None:
+    client = Submitting(serve(max_message_bytes=2**20))
+    client(pb.MallocRequest(buffer_id=1, bytes=2**20))
+    large = pb.ReadBufferRequest(buffer_id=1, bytes=2**20 - 2**13)
+    results = client.batch(
+        [*[pb.QueryStreamRequest()] * 20, large, *[pb.QueryStreamRequest()] * 30]
+    )
+    assert isinstance(results[20], LimitExceededError)
+    others = [*results[:20], *results[21:]]
+    assert all(isinstance(result, pb.QueryStreamResponse) for result in others)
+    client.close()
+
+
 def test_outputs_that_fit_no_message_are_refused_before_they_are_computed(
     serve: Serve, way: Callable[[Stubs], Caller], backend: GatedBackend
 ) -> None:

@@ -53,6 +53,11 @@ class Call:
         self._named.append(context)
         return context
 
+    @property
+    def message_bytes(self) -> int:
+        """Bytes that one message may have."""
+        return self.registry.limits.message_bytes
+
     def context(self, request: _Named) -> Context:
         """Context that the request names, or the Submit call's.
 

@@ -21,7 +21,7 @@ from aclnn.errors import AclnnError, InvalidParameterError, LimitExceededError
 from aclnn.status import to_status
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2
-from aclnn.wire import Answer, Batch, BulkRead, BulkWrite
+from aclnn.wire import Batch, BulkRead, BulkWrite
 from aclnn_server.service.calls import Call
 from aclnn_server.service.chunks import read_chunks, write_chunks
 from aclnn_server.service.device_calls import DeviceCalls
@@ -31,6 +31,11 @@ from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.sessions.registry import Registry
 
 _R = TypeVar("_R")
+
+RESULT_HEAD_BYTES = 32
+"""Bytes that a result takes in an answer besides its own, at most."""
+SMALL_RESULT_BYTES = 512
+"""Bytes that are kept free in an answer for each result to come."""
 
 SERVICES = tuple(
     service
@@ -199,14 +204,22 @@ class Service:
             context.end_call()
 
     def _answer(self, call: Call, batch: Batch) -> bytes:
-        results: list[pb.Result | BulkRead] = []
-        for command in batch.commands:
+        results: list[bytes | BulkRead] = []
+        room = call.message_bytes
+        for left, command in zip(reversed(range(len(batch.commands))), batch.commands, strict=True):
             if results and isinstance(results[-1], BulkRead):
                 # A view of a buffer that the next command may write.
                 results[-1] = BulkRead(bytes(results[-1].data))
             with self.in_hand:
-                results.append(self._result(call, command))
-        return wire.encode_response(Answer(batch.sequence, results))
+                result = self._result(call, command)
+            encoded = result if isinstance(result, BulkRead) else result.SerializeToString()
+            size = len(encoded.data if isinstance(encoded, BulkRead) else encoded)
+            if size > max(SMALL_RESULT_BYTES, room - left * SMALL_RESULT_BYTES):
+                encoded = _no_room(size, call.message_bytes).SerializeToString()
+                size = SMALL_RESULT_BYTES
+            results.append(encoded)
+            room -= size + RESULT_HEAD_BYTES
+        return wire.join_response(batch.sequence, results)
 
     def _result(self, call: Call, command: pb.Command | BulkWrite) -> pb.Result | BulkRead:
         try:
@@ -231,6 +244,14 @@ def _in(threads: ThreadPoolExecutor, serve: Callable[[Any, Any], _R]) -> Callabl
 
     handle.experimental_thread_pool = threads  # type: ignore[attr-defined]
     return handle
+
+
+def _no_room(size: int, limit: int) -> pb.Result:
+    error = LimitExceededError(
+        f"the result has {size} bytes and does not fit the batch's answer, which has at most {limit}: "
+        "ask for it in another batch"
+    )
+    return pb.Result(error=error.to_proto())
 
 
 class _Malformed:

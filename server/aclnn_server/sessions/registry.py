@@ -10,7 +10,7 @@ from aclnn.errors import HandleNotFoundError, ServerUnavailable, SessionLostErro
 from aclnn_server.backends.base import Device
 from aclnn_server.sessions.context import Context, Environment, Session
 from aclnn_server.sessions.handles import check_room, unknown
-from aclnn_server.sessions.limits import Usage
+from aclnn_server.sessions.limits import Limits, Usage
 
 
 class Registry:
@@ -26,6 +26,11 @@ class Registry:
         self._owned: set[str] = set()
         self._closed = False
         self._lock = threading.Lock()
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force."""
+        return self._environment.limits
 
     # --- making -----------------------------------------------------------------------------------
 
