@@ -1,17 +1,16 @@
 """Makes golden vectors of operators with PyTorch, which the tests themselves do not need.
 
-usage: python tests/data/make_golden.py    (needs torch 2.13.0, numpy and ml_dtypes)
+usage: python -m tests.data.make_golden    (needs torch 2.13.0, numpy and ml_dtypes)
 
-Writes golden/operators.npz, with arrays ``<operator>/<case>/<parameter>``, and golden/operators.json.
-Expected values are computed in float64 from the inputs as they are stored, by PyTorch's own functions,
-and rounded once to the type of the output; bfloat16 is kept as its bits.
+Writes golden/operators.npz, with the bytes of arrays ``<operator>/<case>/<parameter>``, and
+golden/operators.json. An output that is a parameter too is ``<parameter>.after``, and the tensors of a
+list are ``<parameter>.0`` and so on. Expected values are computed in float64 from the inputs as they are
+stored, by PyTorch's own functions, and rounded once to the type of the output.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,83 +18,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-Function = Callable[..., Tensor]
+from tests.data import golden_movement, golden_reductions
+from tests.data.golden_record import FLOATS, NAMES, TYPES, Function, case, exact, uniform, write
 
-FOLDER = Path(__file__).resolve().parent / "golden"
-TYPES = {
-    "FLOAT": torch.float32,
-    "FLOAT16": torch.float16,
-    "BF16": torch.bfloat16,
-    "DOUBLE": torch.float64,
-    "INT32": torch.int32,
-    "INT64": torch.int64,
-    "BOOL": torch.bool,
-    "COMPLEX64": torch.complex64,
-}
-NAMES = {dtype: name for name, dtype in TYPES.items()}
-TOLERANCES = {"FLOAT": 2e-6, "FLOAT16": 1e-3, "BF16": 8e-3, "DOUBLE": 1e-12, "COMPLEX64": 4e-6}
-FLOATS = ("FLOAT", "FLOAT16", "BF16")
 SHAPES = ((5, 7), (3, 1, 4))
 PARTNERS = {(5, 7): (7,), (3, 1, 4): (2, 1)}
 NARROW = float(np.float32(0.1))
-GENERATOR = torch.Generator().manual_seed(20)
-
-ARRAYS: dict[str, np.ndarray[Any, Any]] = {}
-INDEX: list[dict[str, Any]] = []
-
-
-def uniform(shape: tuple[int, ...], dtype: str, low: float = 0.1, high: float = 0.9) -> Tensor:
-    """Random numbers; integers from a range of at least 1."""
-    if dtype == "BOOL":
-        return torch.randint(0, 2, shape, generator=GENERATOR).to(torch.bool)
-    if dtype.startswith("INT"):
-        low, high = int(low), max(int(high), int(low) + 1) + 1
-        return torch.randint(low, high, shape, generator=GENERATOR).to(TYPES[dtype])
-    found = torch.rand(shape, generator=GENERATOR, dtype=torch.float64) * (high - low) + low
-    if dtype.startswith("COMPLEX"):
-        found = torch.complex(found, uniform(shape, "DOUBLE", low, high))
-    return found.to(TYPES[dtype])
-
-
-def exact(value: Tensor) -> Tensor:
-    """The type in which expected values are computed."""
-    if value.dtype.is_complex:
-        return value.to(torch.complex128)
-    return value.double() if value.dtype.is_floating_point else value
-
-
-def case(
-    operator: str, name: str, parameters: Mapping[str, Any], outputs: Mapping[str, Tensor]
-) -> None:
-    """Records a case; a scalar is a pair of a value and its element type."""
-    rows = {key: _parameter(f"{operator}/{name}/{key}", value) for key, value in parameters.items()}
-    results = {key: _tensor(f"{operator}/{name}/{key}", value) for key, value in outputs.items()}
-    tolerance = max(TOLERANCES.get(row["dtype"], 0) for row in results.values())
-    INDEX.append(
-        {
-            "operator": operator,
-            "case": name,
-            "parameters": rows,
-            "outputs": results,
-            "rtol": tolerance,
-            "atol": tolerance,
-        }
-    )
-
-
-def _parameter(key: str, value: Any) -> dict[str, Any]:  # noqa: ANN401
-    if isinstance(value, Tensor):
-        return {"kind": "tensor", **_tensor(key, value)}
-    if isinstance(value, tuple):
-        return {"kind": "scalar", "value": value[0], "dtype": value[1]}
-    return {"kind": "none"} if value is None else {"kind": "value", "value": value}
-
-
-def _tensor(key: str, value: Tensor) -> dict[str, Any]:
-    value = value.detach().contiguous()
-    stored = value.view(torch.uint16) if value.dtype == torch.bfloat16 else value
-    ARRAYS[key] = stored.numpy()
-    return {"dtype": NAMES[value.dtype], "shape": list(value.shape)}
 
 
 # --- functions of one tensor ----------------------------------------------------------------------
@@ -225,7 +153,8 @@ def comparison() -> None:
         for operator, function in (("And", torch.logical_and), ("Or", torch.logical_or)):
             case(f"aclnnLogical{operator}", name, {"self": x, "other": y}, {"out": function(x, y)})
         case("aclnnLogicalNot", name, {"self": x}, {"out": torch.logical_not(x)})
-        odd = torch.where(x == 2, torch.inf, x.float()).where(x != 1, torch.nan)
+        odd = x if x.is_floating_point() else x.float()
+        odd = torch.where(x == 2, torch.inf, odd).where(x != 1, torch.nan)
         case("aclnnIsFinite", name, {"self": odd}, {"out": torch.isfinite(odd)})
         chosen = uniform(tuple(x.shape), "BOOL")
         given = {"condition": chosen, "self": x, "other": y}
@@ -418,14 +347,14 @@ def matrices() -> None:
         case("aclnnDot", dtype, {"self": x[0], "tensor": v}, {"out": out})
 
 
+FAMILIES = (unary, arithmetic, comparison, gradients, losses, along, matrices)
+
+
 def main() -> None:
     """Makes everything."""
-    for family in (unary, arithmetic, comparison, gradients, losses, along, matrices):
+    for family in (*FAMILIES, *golden_movement.FAMILIES, *golden_reductions.FAMILIES):
         family()
-    arrays: dict[str, Any] = dict(ARRAYS)
-    np.savez_compressed(FOLDER / "operators.npz", **arrays)
-    rows = ",\n".join(json.dumps(row) for row in INDEX)
-    (FOLDER / "operators.json").write_text(f"[\n{rows}\n]\n", encoding="utf-8")
+    write()
 
 
 if __name__ == "__main__":

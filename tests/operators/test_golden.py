@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import chain
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from aclnn import dtypes
 from aclnn.tensors import Scalar
 from aclnn_server.backends.base import Device
+from aclnn_server.operators.catalogue import built_in
 from tests.operators.calling import (
     BACKWARD,
     DATA,
@@ -53,10 +54,39 @@ def test_every_case_is_within_its_tolerance(operator: str, count: int) -> None:
     assert len(found) == count
 
 
+WITHOUT_VECTORS: Mapping[str, str] = {}
+"""Reason of each built-in operator that has none."""
+
+
+def test_every_built_in_operator_has_vectors_or_a_reason() -> None:
+    assert {*COUNTS, *MADE, *WITHOUT_VECTORS} == set(built_in())
+    assert not {*COUNTS, *MADE} & set(WITHOUT_VECTORS)
+    assert all(WITHOUT_VECTORS.values())
+
+
+def test_vectors_have_every_float_type_that_an_operator_allows() -> None:
+    found = {(operator, dtype) for operator in MADE for dtype in _types(operator)}
+    allowed = {
+        (operator, dtype.name)
+        for operator in MADE
+        for dtype in {*chain(*built_in()[operator].dtypes.values())}
+        if dtype in (dtypes.FLOAT, dtypes.FLOAT16, dtypes.BF16)
+    }
+    assert allowed <= found
+
+
+def _types(operator: str) -> Iterator[str]:
+    for case in cases("golden/operators.json", operator):
+        for row in (*case["parameters"].values(), *case["outputs"].values()):
+            for tensor in row.get("rows", [row]):
+                yield tensor.get("dtype", "")
+
+
 @cache
 def _made_arrays() -> Arrays:
-    with np.load(DATA / "golden" / "operators.npz") as arrays:
-        return dict(arrays)
+    with np.load(DATA / "golden" / "operators.npz") as packed:
+        parts = np.split(packed["data"], packed["ends"][:-1])
+        return dict(zip(packed["names"].tolist(), parts, strict=True))
 
 
 @pytest.mark.parametrize("operator", MADE)
@@ -77,37 +107,54 @@ def _failures(found: tuple[Case, ...], arrays: Arrays) -> str:
 
 
 def _compare(case: Case, arrays: Arrays, on: Device) -> str:
-    rows = case["parameters"] | {
-        name: {"kind": "output", **row} for name, row in case["outputs"].items()
-    }
-    values = {name: _value(case, name, row, arrays) for name, row in rows.items()}
+    given, outputs = case["parameters"], case["outputs"]
+    rows = {name: {"kind": "output", **row} for name, row in outputs.items()} | given
+    values = {name: _value(f"{case['case']}/{name}", row, arrays) for name, row in rows.items()}
     call(case["operator"], *(values[name] for name in parameter_names(case["operator"])), on=on)
-    for name, row in case["outputs"].items():
-        expected = _array(arrays[f"{case['case']}/{name}"], row["dtype"])
+    for name, row in outputs.items():
+        key = f"{case['case']}/{name}{'.after' if name in given else ''}"
         try:
-            np.testing.assert_allclose(
-                _wide(values[name]), _wide(expected), rtol=case["rtol"], atol=case["atol"]
-            )
+            _assert_close(values[name], _array(arrays[key], row), case["rtol"], case["atol"])
         except AssertionError as error:
-            return f"{case['case']}: {error}"
+            return f"{case['case']}, {name}: {error}"
     return ""
+
+
+def _assert_close(found: Array, expected: Array, rtol: float, atol: float) -> None:
+    if rtol == atol == 0:
+        np.testing.assert_array_equal(_text(found), _text(expected))
+    else:
+        np.testing.assert_allclose(_wide(found), _wide(expected), rtol=rtol, atol=atol)
+
+
+def _text(array: Array) -> list[str]:
+    """The elements so that zeros differ by their sign, and NaN from nothing."""
+    return [str(element).replace("-nan", "nan") for element in array.ravel().tolist()]
 
 
 def _wide(array: Array) -> Array:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _value(case: Case, name: str, row: Case, arrays: Arrays) -> Argument:
-    if row["kind"] == "tensor":
-        return _array(arrays[f"{case['case']}/{name}"], row["dtype"]).copy()
-    if row["kind"] == "output":
-        filling = 1 if row["dtype"] == "BOOL" else -77
-        return np.full(row["shape"], filling, dtypes.dtype(row["dtype"]).numpy)
-    if row["kind"] == "scalar":
-        return Scalar(row["value"], row["dtype"])
+def _value(key: str, row: Case, arrays: Arrays) -> Argument:
+    match row["kind"]:
+        case "tensor":
+            return _array(arrays[key], row)
+        case "list":
+            return [_array(arrays[f"{key}.{i}"], part) for i, part in enumerate(row["rows"])]
+        case "output":
+            filling = 1 if row["dtype"] == "BOOL" else 77 if row["dtype"] == "UINT8" else -77
+            return np.full(row["shape"], filling, dtypes.dtype(row["dtype"]).numpy)
+        case "scalar":
+            return Scalar(row["value"], row["dtype"])
+        case "type":
+            return dtypes.dtype(row["value"])
     value = row.get("value")
     return tuple(value) if isinstance(value, list) else value
 
 
-def _array(stored: Array, dtype: str) -> Array:
-    return stored.view(ml_dtypes.bfloat16) if dtype == "BF16" else stored
+def _array(stored: Array, row: Case) -> Array:
+    """An array of its own, from one that is stored as it is, or as its bits or bytes."""
+    dtype = dtypes.dtype(row["dtype"]).numpy
+    assert dtype is not None
+    return stored.view(dtype).reshape(row["shape"]).copy()
