@@ -10,6 +10,8 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # What the server's command needs is there after the first stamp, what tests and lint need after the second.
 SERVER  := $(VENV)/.server-installed
 DEV     := $(VENV)/.dev-installed
+# Dependency groups of pyproject.toml; with bench, the benchmarks' tests run whole.
+TOOLS   ?= dev
 ADDRESS ?= 127.0.0.1:50051
 COVERAGE := 95
 
@@ -76,5 +78,5 @@ $(SERVER): pyproject.toml | $(BIN)/python
 $(DEV): pyproject.toml $(SERVER)
 	@echo "installing the developer's tools into $(VENV)"
 	@$(PIP) install --upgrade 'pip>=25.1'
-	@$(PIP) install --group dev
+	@$(PIP) install $(addprefix --group ,$(TOOLS))
 	@touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,14 @@ def pytest_configure() -> None:
     hypothesis.settings.register_profile("developer", deadline=None, print_blob=True)
     hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
     hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts() -> Iterator[None]:
+    """SIGINT as in a terminal: a shell's background jobs, and so their children, ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")
