@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aclnn_server.operators.tiling import BLOCK
-from tests.operators.calling import Array, backward, device, forward
+from tests.operators.calling import Array, backward, call, device, forward
 
 TYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
 
@@ -46,3 +46,15 @@ def test_sum_does_not_depend_on_the_layout_in_memory() -> None:
     rows = {forward(a, b, reduction=2).item() for a, b in ((x, y), (x, reversed_y))}
     assert len(rows) == 1
     np.testing.assert_allclose(forward(turned, y, reduction=2).item(), rows.pop(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["aclnnExp", "aclnnSqrt", "aclnnAbs"])
+def test_one_function_over_long_blocks(operator: str) -> None:
+    x = np.random.default_rng(3).uniform(0.1, 9, 9 * BLOCK + 77).astype(np.float32)
+    apart = np.repeat(x, 2)[::2]
+    results = set()
+    for source, threads in ((x, 1), (x, 2), (x, 3), (apart, 1), (apart, 3)):
+        out = np.empty_like(x)
+        call(operator, source, out, on=device(threads))
+        results.add(out.tobytes())
+    assert len(results) == 1

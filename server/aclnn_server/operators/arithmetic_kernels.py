@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aclnn_server.operators.blocks import Kernel
+from aclnn_server.operators.blocks import Kernel, OnePass
 from aclnn_server.operators.definition import Call
 from aclnn_server.operators.pointwise import KernelOf, number, ufunc
 from aclnn_server.operators.threads import Scratch
@@ -51,11 +51,7 @@ def scaled_number(function: Function, of_bool: Function) -> KernelOf:
 
 def with_number(function: Function, value: Any) -> Kernel:  # noqa: ANN401 - a NumPy scalar
     """f(self, value)."""
-
-    def kernel(x: Array, *, out: Array, scratch: Scratch) -> None:
-        function(x, value, out=out)
-
-    return kernel
+    return OnePass(function, (value,))
 
 
 def with_scalar(function: Function, name: str = "other") -> KernelOf:
@@ -170,8 +166,4 @@ def clamp(call: Call, dtype: DType) -> Kernel:
         None if call[name] is None else number(call[name], dtype)
         for name in ("clipValueMin", "clipValueMax")
     )
-
-    def kernel(x: Array, *, out: Array, scratch: Scratch) -> None:
-        np.clip(x, low, high, out=out)
-
-    return kernel
+    return OnePass(np.clip, (low, high))

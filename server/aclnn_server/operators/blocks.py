@@ -31,6 +31,8 @@ WORKSPACE_UNIT = 512
 KERNEL_ARRAYS = 6
 """Arrays of scratch memory that a kernel may take."""
 _PARTIAL = np.dtype(np.float64)
+_STREAM = 1 << 19
+"""Elements of a block that each operation reads and writes once, so that it needs no room in the cache."""
 
 
 Kernel = Callable[..., object]
@@ -41,6 +43,18 @@ computed in, where :class:`Types` says nothing else. It may take up to :data:`KE
 `out` from `scratch`, a :class:`~aclnn_server.operators.threads.Scratch`. `out` may be the same memory
 as an input: no input may be read after `out` is first written, except by the operation that writes it.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class OnePass:
+    """The kernel that calls one function of NumPy, with numbers after the inputs; it takes no scratch."""
+
+    function: Callable[..., object]
+    numbers: tuple[Any, ...] = ()
+
+    def __call__(self, *inputs: Array, out: Array, scratch: Scratch) -> None:
+        """Computes a block."""
+        self.function(*inputs, *self.numbers, out=out)
 
 
 def workspace_bytes(size: int) -> int:
@@ -102,6 +116,8 @@ class Elementwise:
     output: Operand
     tiling: Tiling
     types: Types
+    streams: bool = False
+    """Whether a block is one call of a function, which reads and writes tensors where they lie."""
     workspace_bytes: int = 0
 
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
@@ -113,7 +129,8 @@ class Elementwise:
             index = self.tiling.index(number)
             blocks.write(scratch, index, output[self.output.part(index)])
 
-        threads.run(compute, self.tiling.blocks, blocks.scratch_bytes)
+        scratch = 0 if self.streams else blocks.scratch_bytes
+        threads.run(compute, self.tiling.blocks, scratch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +280,22 @@ def elementwise(
     if 0 in shape:
         return Nothing()
     specs = [(name, call.tensor(name)) for name in (*inputs, output)]
-    tiling, operands = lay_out(shape, specs, along_last=True)
-    return Elementwise(kernel, operands[:-1], operands[-1], tiling, types or _types(call, inputs))
+    tiling, (*operands, result) = lay_out(shape, specs, along_last=True)
+    types = types or _types(call, inputs)
+    streams = isinstance(kernel, OnePass) and _lie_ready(operands, result, types)
+    if streams:
+        tiling = Tiling.of(tiling.shape, _STREAM)
+    return Elementwise(kernel, tuple(operands), result, tiling, types, streams)
+
+
+def _lie_ready(inputs: Sequence[Operand], output: Operand, types: Types) -> bool:
+    """Whether nothing is cast, and what is read and written together lies together."""
+    return (
+        output.dtype.numpy == types.result == types.rounded
+        and all(row.dtype.numpy == types.loaded(place) for place, row in enumerate(inputs))
+        and all(row.strides[-1] in (0, 1) for row in inputs)
+        and output.strides[-1] == 1
+    )
 
 
 def reduction(

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from aclnn import dtypes
 from aclnn.dtypes import DType
 from aclnn.tensors import Scalar, TensorSpec
 from aclnn_server.operators.casts import narrow, widen
@@ -24,8 +25,11 @@ Array = npt.NDArray[Any]
 
 _HALF = np.dtype(np.float16)
 _SINGLE = np.dtype(np.float32)
-_RUN = 8 * BLOCK
+RUN = 8 * BLOCK
 """Elements of a block that is written from one end to the other, and needs no room in the cache."""
+
+_CAST = RUN // 4
+"""Elements of a block that is cast in one go, which takes longer than a copy."""
 
 
 class Step(Protocol):
@@ -122,8 +126,11 @@ def copy(
     if 0 in shape:
         return None
     tiling, (read, write) = lay_out(shape, [source, target], along_last=True)
-    if read.dtype is write.dtype and write.strides[-1] == 1 and read.strides[-1] in (0, 1):
-        tiling = Tiling.of(tiling.shape, _RUN)
+    if write.strides[-1] == 1 and read.strides[-1] in (0, 1):
+        if read.dtype is write.dtype:
+            tiling = Tiling.of(tiling.shape, RUN)
+        elif via in (None, read.dtype, write.dtype) and write.dtype is not dtypes.FLOAT16:
+            tiling = Tiling.of(tiling.shape, _CAST)
     return Copy(read, write, tiling, None if via is None else via.numpy, item)
 
 
@@ -207,7 +214,7 @@ def fill(target: tuple[str, TensorSpec], value: Array) -> Fill | None:
     if 0 in shape:
         return None
     tiling, (write,) = lay_out(shape, [target], along_last=True)
-    return Fill(write, Tiling.of(tiling.shape, _RUN), value)
+    return Fill(write, Tiling.of(tiling.shape, RUN), value)
 
 
 def constant(scalar: Scalar | complex, dtype: DType) -> Array:

@@ -168,6 +168,18 @@ def _check_count(call: Call) -> None:
         )
 
 
+_RUN = 1 << 12
+"""Numbers that are counted once; what follows is they and a number, so that only results use memory."""
+
+
+def _count(first: Array, start: int, out: Array) -> None:
+    """Writes `start` and the numbers after it."""
+    whole = out.size // first.size * first.size
+    starts = np.arange(start, start + whole, first.size).astype(first.dtype)
+    np.add(first, starts[:, None], out=out[:whole].reshape(-1, first.size))
+    np.add(first[: out.size - whole], start + whole, out=out[whole:])
+
+
 @dataclass(frozen=True, slots=True)
 class _Range:
     """Numbers at equal distances, in C order of the output."""
@@ -180,15 +192,17 @@ class _Range:
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
         """Writes the output."""
         out = self.output.view(memory["out"])
+        if not out.size:
+            return
         flat = out.reshape(-1) if out.flags.c_contiguous else np.empty(out.size, out.dtype)
-        tiling = Tiling.of((max(out.size, 1),))
+        tiling = Tiling.of((out.size,))
         computed = np.dtype(np.int64 if isinstance(self.start, int) else np.float64)
-        first = np.arange(min(out.size, tiling.step), dtype=computed)
+        first = np.arange(min(out.size, _RUN), dtype=computed)
 
         def compute(scratch: Scratch, number: int) -> None:
             target = flat[tiling.index(number)]
             numbers = target if target.dtype == computed else scratch.take(target.shape, computed)
-            np.add(first[: target.size], number * tiling.step, out=numbers)
+            _count(first, number * tiling.step, numbers)
             if self.step != 1:
                 np.multiply(numbers, self.step, out=numbers)
             if self.start != 0:
@@ -196,7 +210,7 @@ class _Range:
             if numbers is not target:
                 np.copyto(target, numbers, casting="unsafe")
 
-        threads.run(compute, tiling.blocks, scratch_bytes(first.nbytes))
+        threads.run(compute, tiling.blocks, scratch_bytes(tiling.step * computed.itemsize))
         if not out.flags.c_contiguous:
             np.copyto(out, flat.reshape(out.shape))
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from aclnn import dtypes
 from aclnn.dtypes import DType
 from aclnn_server.operators.axes import Axes
-from aclnn_server.operators.reducing import Partial, reduce_along, sum_along
+from aclnn_server.operators.reducing import Partial, multiply_along, sum_along
 from aclnn_server.operators.threads import Scratch
 
 Array = npt.NDArray[Any]
@@ -87,7 +87,10 @@ class Gather:
 
     def piece(self, block: Array, axes: Axes, start: int, scratch: Scratch) -> Partial:
         """Reduces a block."""
-        return (reduce_along(self.ufunc, block, axes).astype(self.made, copy=False),)
+        if self.ufunc is np.multiply:
+            return (multiply_along(block, axes),)
+        found = self.ufunc.reduce(block, axis=axes)
+        return (found.astype(self.made, copy=False),)
 
     def merge(self, total: Partial, piece: Partial) -> None:
         """Takes another element in."""

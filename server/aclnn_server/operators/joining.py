@@ -13,6 +13,7 @@ from aclnn.promotion import can_cast, promote
 from aclnn.pythonic import Result
 from aclnn.tensors import TensorSpec
 from aclnn_server.operators.checks import Holds
+from aclnn_server.operators.concatenation import Part, join, with_place
 from aclnn_server.operators.copies import Step, copy, movement
 from aclnn_server.operators.definition import Call, Check, Family, OneLine, Work
 from aclnn_server.operators.layout_checks import ALL, BASIC, WIDE_UNSIGNED, dimension
@@ -246,11 +247,19 @@ def cat(call: Call) -> Work:
         return movement("out", call["out"] or _NOTHING, [])
     dim = dimension(call, "dim", len(parts[0].spec.shape), "tensors")
     out, place, steps = call.tensor("out"), 0, list[Step | None]()
+    if together := _together(call, [(part.position, part.spec) for part in parts], dim):
+        return movement("out", out, [together])
     for part in parts:
         size = part.spec.shape[dim]
         steps.append(_join(call, part, sliced(out, dim, place, size)))
         place += size
     return movement("out", out, steps)
+
+
+def _together(call: Call, parts: Sequence[Part], dim: int) -> Step | None:
+    """Plans all at once, where that is possible and worth it."""
+    out = call.tensor("out")
+    return join("tensors", parts, out, dim) if _promoted(call) is out.dtype else None
 
 
 _NOTHING = TensorSpec.contiguous((0,), dtypes.FLOAT)
@@ -313,5 +322,7 @@ def stack(call: Call) -> Work:
     if 0 in parts[0].spec.shape:
         return movement("out", out, [])
     dim = dimension(call, "dim", len(parts[0].spec.shape) + 1, "out")
+    if together := _together(call, [(p.position, with_place(p.spec, dim)) for p in parts], dim):
+        return movement("out", out, [together])
     targets = (selected(out, dim, place) for place in range(len(parts)))
     return movement("out", out, map(_join, [call] * len(parts), parts, targets))

@@ -60,8 +60,9 @@ def absolute(x: Array, y: Array, *, out: Array, scratch: Scratch) -> None:
 
 def absolute_slope(x: Array, y: Array, *, out: Array, scratch: Scratch) -> None:
     """sign(x - y)."""
-    np.subtract(x, y, out=out)
-    np.sign(out, out=out)
+    difference = scratch.like(out)  # in place, NumPy's sign is an order of magnitude slower
+    np.subtract(x, y, out=difference)
+    np.sign(difference, out=out)
 
 
 def squared(x: Array, y: Array, *, out: Array, scratch: Scratch) -> None:

@@ -163,9 +163,10 @@ class _Gradient(_Rows):
             share = -weights * grad
             if self.reduction == REDUCTIONS["mean"]:
                 share = share / self.floats(memory, "totalWeight").reshape(-1)
-        slope = np.zeros(shape, np.float32).reshape(-1, shape[-1])
-        slope[rows, chosen] = share
-        self.write(memory, "out", slope)
+            rounded = share.astype(self.specs["self"].numpy_dtype())
+        slope = self.specs["out"].view(memory["out"])
+        slope[...] = 0
+        (slope if len(shape) > 1 else slope[None])[rows, chosen] = rounded
 
 
 @NLL_LOSS.operator(

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from aclnn import dtypes
 from aclnn.dtypes import DType
 from aclnn.tensors import Scalar
-from aclnn_server.operators.blocks import Kernel, Types, elementwise
+from aclnn_server.operators.blocks import Kernel, OnePass, Types, elementwise
 from aclnn_server.operators.checks import broadcast_shape
 from aclnn_server.operators.common_type import CommonType
 from aclnn_server.operators.definition import Call, Work
@@ -76,11 +76,7 @@ def fixed(kernel: Kernel) -> KernelOf:
 
 def ufunc(function: Callable[..., object]) -> Kernel:
     """The kernel that calls a NumPy ufunc."""
-
-    def kernel(*inputs: Array, out: Array, scratch: Scratch) -> None:
-        function(*inputs, out=out)
-
-    return kernel
+    return OnePass(function)
 
 
 _BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -71,8 +72,10 @@ class Source:
     def array(self, memory: Memory, written: Sequence[Array]) -> Array:
         """Its elements; a copy where they lie in what is written."""
         found = self.operand.array(memory[self.operand.name])
-        overlaps = any(np.may_share_memory(found, array) for array in written)
-        return found.copy() if overlaps else found
+        for array in written:
+            if np.may_share_memory(found, array):
+                return found.copy()
+        return found
 
     def scratch_bytes(self, elements: int) -> int:
         """Scratch memory for a block."""
@@ -107,7 +110,7 @@ def _cast(scratch: Scratch, source: Array, dtype: np.dtype[Any]) -> Array:
     return target
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reduction:
     """Outputs, each of whose elements is a reduction of elements of an input."""
 
@@ -118,7 +121,7 @@ class Reduction:
     rounded: np.dtype[Any] | None = None
     """Type that results are rounded to before they are cast to the outputs' types."""
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """Tasks of a group of blocks."""
         splits = self.grid.splits
@@ -130,9 +133,10 @@ class Reduction:
         """Bytes for the partial results of each part, where there are several."""
         if self.parts == 1:
             return 0
-        size = self.grid.groups * self.parts * sum(self._rooms())
+        size = self.grid.groups * self.parts * sum(self._rooms)
         return -(-size // WORKSPACE_UNIT) * WORKSPACE_UNIT
 
+    @cached_property
     def _rooms(self) -> list[int]:
         """Bytes of each of the partial results of a part."""
         sizes = (self.grid.results * dtype.itemsize for dtype in self.fold.partial)
@@ -144,30 +148,35 @@ class Reduction:
         array = self.source.array(memory, outputs)
         grid, parts = self.grid, self.parts
         per_part = -(-grid.splits // parts)
-        rooms = _Rooms(workspace, self.fold.partial, self._rooms())
+        rooms = _Rooms(workspace, self.fold.partial, self._rooms) if parts > 1 else None
 
         def reduce(scratch: Scratch, number: int) -> None:
             group, part = divmod(number, parts)
             splits = range(part * per_part, min((part + 1) * per_part, grid.splits))
             total = self._total(scratch, array, group, splits)
-            if parts == 1:
+            if rooms is None:
                 self._write(outputs, group, total)
             else:
                 rooms.store(number, total)
 
-        def finish(_: Scratch, group: int) -> None:
-            numbers = range(group * parts, (group + 1) * parts)
-            total, *rest = (rooms.load(number, grid.count(group)) for number in numbers)
-            for piece in rest:
-                self.fold.merge(total, piece)
-            self._write(outputs, group, total)
-
-        elements = grid.largest
-        needed = self.source.scratch_bytes(elements)
-        needed += scratch_bytes(elements * self.fold.loaded.itemsize)
-        threads.run(reduce, grid.groups * parts, needed)
-        if parts > 1:
+        threads.run(reduce, grid.groups * parts, self._scratch_bytes)
+        if rooms is not None:
+            finish = partial(self._finish, outputs, rooms)
             threads.run(finish, grid.groups, 0)
+
+    @cached_property
+    def _scratch_bytes(self) -> int:
+        elements = self.grid.largest
+        own = scratch_bytes(elements * self.fold.loaded.itemsize)
+        return self.source.scratch_bytes(elements) + own
+
+    def _finish(self, outputs: Sequence[Array], rooms: _Rooms, _: Scratch, group: int) -> None:
+        numbers = range(group * self.parts, (group + 1) * self.parts)
+        count = self.grid.count(group)
+        total, *rest = (rooms.load(number, count) for number in numbers)
+        for piece in rest:
+            self.fold.merge(total, piece)
+        self._write(outputs, group, total)
 
     def _total(self, scratch: Scratch, array: Array, group: int, splits: range) -> Partial:
         total: Partial = ()
@@ -176,7 +185,7 @@ class Reduction:
             part = array[self.grid.region(group, split)]
             block = self.source.load(scratch, part, self.grid.merged(part.shape), once=True)
             found = self.fold.piece(block, self.grid.axes, self.grid.start(split), scratch)
-            piece = tuple(map(np.atleast_1d, found))
+            piece = tuple([array if array.ndim else array.reshape(1) for array in found])
             if total:
                 self.fold.merge(total, piece)
             else:
@@ -298,12 +307,12 @@ def _of_sum(block: Array, partial: np.dtype[Any]) -> np.dtype[Any]:
     return partial if block.dtype.kind in "biu" else block.dtype
 
 
-def reduce_along(ufunc: np.ufunc, block: Array, axes: Axes) -> Array:
-    """Reduces a block along dimensions, which then are missing."""
+def multiply_along(block: Array, axes: Axes) -> Array:
+    """Multiplies a block along dimensions, which then are missing, in its type."""
     for axis in reversed(axes):
-        if ufunc is np.multiply and axis == block.ndim - 1:
+        if axis == block.ndim - 1:
             block = _halved(block)
-        block = ufunc.reduce(block, axis=axis, dtype=block.dtype if ufunc is np.multiply else None)
+        block = np.multiply.reduce(block, axis=axis, dtype=block.dtype)
     return block
 
 

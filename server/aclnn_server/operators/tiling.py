@@ -48,8 +48,10 @@ class Operand:
 
     def part(self, index: Index) -> Index:
         """What of the operand belongs to a block."""
+        if 1 not in self.shape:
+            return index
         pairs = zip(index, self.shape, strict=False)
-        return tuple(_within(place, size) for place, size in pairs)
+        return tuple([_within(place, size) for place, size in pairs])
 
 
 def _within(place: int | slice, size: int) -> int | slice:
@@ -96,6 +98,9 @@ class Tiling:
 
     def index(self, block: int) -> Index:
         """Where a block lies: an index for each dimension up to `axis`."""
+        if self.axis == 0:
+            start = block * self.step
+            return (slice(start, min(start + self.step, self.shape[0])),)
         rest, cut = divmod(block, self.cuts)
         start = cut * self.step
         index: list[int | slice] = [slice(start, min(start + self.step, self.shape[self.axis]))]

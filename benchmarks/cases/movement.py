@@ -1,0 +1,110 @@
+"""Operators that move, repeat, choose or make data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import ml_dtypes
+import numpy as np
+
+from aclnn import dtypes
+from aclnn.tensors import Scalar
+from benchmarks.cases.case import SIDE, Array, Case, floats, scalar
+
+
+def cases() -> Iterator[Case]:
+    (x,) = floats(SIDE, SIDE)
+    out = np.empty_like(x)
+    yield from _casts(x)
+    yield from _views(x, out)
+    yield from _joined(x, out)
+    yield from _filled(out)
+    yield from _cut(x, out)
+    yield from _indexed(x, out)
+    yield _scattered(x, out)
+
+
+def _casts(x: Array) -> Iterator[Case]:
+    for dtype, target in (
+        (dtypes.FLOAT16, np.float16),
+        (dtypes.BF16, ml_dtypes.bfloat16),
+        (dtypes.INT32, np.int32),
+        (dtypes.DOUBLE, np.float64),
+    ):
+        own = x.astype(target)
+        yield Case("Cast", (x, dtype, own), partial(x.astype, target), f"to {dtype.name}")
+        back = partial(own.astype, np.float32)
+        yield Case("Cast", (own, dtypes.FLOAT, x.copy()), back, f"from {dtype.name}")
+
+
+def _views(x: Array, out: Array) -> Iterator[Case]:
+    wide, padded = np.repeat(x, 2, 1), np.pad(x, 1)
+    yield Case("InplaceCopy", (out, x), lambda: np.copyto(out, x))
+    yield Case("Permute", (x, (1, 0), out), lambda: np.copyto(out, x.T))
+    yield Case("Expand", (x[:1], x.shape, out), lambda: np.copyto(out, x[:1]))
+    yield Case(
+        "Slice", (wide, 1, 0, 2 * SIDE, 2, out), lambda: np.copyto(out, wide[:, ::2]), "step 2"
+    )
+    yield Case(
+        "ConstantPadNd",
+        (x, (1, 1, 1, 1), scalar(1), padded),
+        lambda: np.pad(x, 1, constant_values=1),
+    )
+
+
+def _joined(x: Array, out: Array) -> Iterator[Case]:
+    for dim in (0, 1):
+        parts = np.split(x, 2, dim)
+        yield Case("Cat", (parts, dim, out), partial(np.concatenate, parts, dim), f"dim {dim}")
+    for count in (8, SIDE):
+        rows = x.reshape(count, -1)
+        parts = list(rows)
+        yield Case(
+            "Cat",
+            ([*x.reshape(count, 1, -1)], 0, rows.copy()),
+            partial(np.concatenate, [*x.reshape(count, 1, -1)]),
+            f"{count} tensors",
+        )
+        yield Case("Stack", (parts, 0, rows.copy()), partial(np.stack, parts), f"{count} tensors")
+
+
+def _filled(out: Array) -> Iterator[Case]:
+    yield Case("InplaceZero", (out,), lambda: out.fill(0))
+    yield Case("InplaceOne", (out,), lambda: out.fill(1))
+    yield Case("InplaceFillScalar", (out, scalar(2)), lambda: out.fill(2))
+    bounds = [Scalar(number, np.int64) for number in (0, out.size, 1)]
+    for dtype in (np.int64, np.float32):
+        numbers = np.empty(out.size, dtype)
+        arange = partial(np.arange, out.size, dtype=dtype)
+        yield Case("Arange", (*bounds, numbers), arange, numbers.dtype.name)
+
+
+def _cut(x: Array, out: Array) -> Iterator[Case]:
+    yield Case("Triu", (x, 0, out), lambda: np.triu(x))
+    yield Case("Tril", (x, 0, out), lambda: np.tril(x))
+
+
+def _indexed(x: Array, out: Array) -> Iterator[Case]:
+    index = np.random.default_rng(2).integers(0, SIDE, SIDE)
+    for dim in (0, 1):
+        yield Case(
+            "IndexSelect", (x, dim, index, out), partial(np.take, x, index, dim), f"dim {dim}"
+        )
+    square, room = index.reshape(32, 32), np.empty((32, 32, SIDE), np.float32)
+    yield Case("GatherV2", (x, 0, square, room), lambda: np.take(x, square, 0), "rows")
+    flat, many = x.reshape(-1), np.random.default_rng(3).integers(0, x.size, x.size)
+    one = np.empty_like(flat)
+    yield Case("GatherV2", (flat, 0, many, one), lambda: np.take(flat, many), "elements")
+    yield Case("Embedding", (x, index, out), lambda: x[index])
+
+
+def _scattered(x: Array, out: Array) -> Case:
+    places, columns = np.random.default_rng(4).integers(0, SIDE, x.shape), np.arange(SIDE)[None]
+
+    def expression() -> Array:
+        sums = x.copy()
+        np.add.at(sums, (places, columns), x)
+        return sums
+
+    return Case("ScatterAdd", (x, 0, places, x, out), expression)
