@@ -17,10 +17,12 @@ from aclnn.errors import (
     OperatorNotFoundError,
     ViewOutsideStorageError,
 )
+from aclnn.signatures import parse
 from aclnn.tensors import TensorSpec
 from aclnn_server.backends.ascend import AscendBackend
 from aclnn_server.backends.ascend.device import AscendDevice
 from aclnn_server.backends.ascend.streams import AscendStream
+from aclnn_server.backends.ascend.two_phase import Bound
 from aclnn_server.backends.base import Plan
 from tests.ascend.building import Control
 from tests.ascend.calling import GRADIENT, Prepared, get, gradient, one, put, spec_of
@@ -302,6 +304,30 @@ def test_addresses_beside_a_null_tensor_are_planned_again(
         call.run(plan, stream)
         assert call.result(1).tolist() == [2 * number] * 3
     device.discard(plan)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ("const aclTensor* x, int64_t n, aclTensor* out", True),
+        ("const aclTensor* x, const aclTensor* z, const aclScalar* alpha, aclTensor* out", True),
+        ("const aclTensor* x, aclTensor* out, int8_t mode, const aclTensor* z", True),
+        ("const aclTensorList* x, const aclScalarList* s, aclTensorList* out", True),
+        ("const aclTensorList* x, int64_t dim, aclTensor* out", True),
+        (
+            "const aclTensor* x, const aclIntArray* dims, const aclTensor* other, aclTensor* out",
+            False,
+        ),
+        ("const aclTensor* x, const aclTensorList* z, aclTensor* out", False),
+        ("const aclTensor* x, aclTensor* out, aclTensorList* outsOut", False),
+        ("aclTensor* selfRef, const aclTensor* x", False),
+    ],
+)
+def test_addresses_are_set_only_where_their_numbers_are_certain(
+    parameters: str, told: bool
+) -> None:
+    text = f"aclnnStatus aclnnXGetWorkspaceSize({parameters}, uint64_t* w, aclOpExecutor** e)"
+    assert Bound(parse(text), len, len, ()).takes_addresses is told
 
 
 def test_an_odd_address_is_planned_again(device: AscendDevice, stream: AscendStream) -> None:

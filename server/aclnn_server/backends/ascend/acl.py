@@ -6,6 +6,7 @@ Source of the signatures: the public headers ``acl/acl_rt.h`` and ``aclnn/acl_me
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from ctypes import (
     POINTER,
@@ -154,6 +155,8 @@ class Acl:
             **{name: (types, c_void_p) for name, types in _CREATING.items()},
             **{name: (types, c_char_p) for name, types in _TEXT.items()},
         }
+        self._operators: dict[str, tuple[Function, Function]] = {}
+        self._lock = threading.Lock()
         missing = []
         for name, (types, result) in declared.items():
             try:
@@ -186,11 +189,23 @@ class Acl:
         return function  # type: ignore[no-any-return]
 
     def operator(self, find: Find, signature: Signature) -> tuple[Function, Function]:
-        """Declares the two phases of an operator.
+        """Declares the two phases of an operator; once, whichever device's thread asks first.
+
+        ctypes does not keep what a function is declared with while it is called: to declare it again
+        would pull that from under the call of another thread.
 
         Raises:
             AttributeError: no library has them.
         """
+        with self._lock:
+            declared = self._operators.get(signature.name)
+            if declared is None:
+                declared = self._operators[signature.name] = self._declared_operator(
+                    find, signature
+                )
+            return declared
+
+    def _declared_operator(self, find: Find, signature: Signature) -> tuple[Function, Function]:
         arguments = [ARGUMENT_TYPES.get(row.kind, c_void_p) for row in signature.parameters]
         plan = find(f"{signature.name}GetWorkspaceSize")
         run = find(signature.name)

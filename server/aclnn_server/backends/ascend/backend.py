@@ -15,7 +15,7 @@ from aclnn_server.backends.ascend.acl import Acl
 from aclnn_server.backends.ascend.device import AscendDevice, MakePool
 from aclnn_server.backends.ascend.handles import end
 from aclnn_server.backends.ascend.headers import Headers, read_headers
-from aclnn_server.backends.ascend.loader import Attempt, Cann, open_cann, set_environment
+from aclnn_server.backends.ascend.loader import Cann, open_cann, set_environment
 from aclnn_server.backends.ascend.memory import MemoryPool
 from aclnn_server.backends.base import Backend, OperatorInfo
 from aclnn_server.operators.catalogue import operators as catalogue
@@ -87,11 +87,6 @@ class AscendBackend(Backend):
         except BaseException:
             self.close()
             raise
-
-    @property
-    def attempts(self) -> Sequence[Attempt]:
-        """What was tried to find CANN."""
-        return self.cann.attempts
 
     def versions(self) -> dict[str, str]:
         """Versions that CANN's packages tell of themselves, by name of the package."""

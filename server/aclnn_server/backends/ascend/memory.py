@@ -218,9 +218,6 @@ class Deferred:
         """Streams whose work is waited for."""
         return {queue for uses, _, _ in self._waiting for queue, _ in uses}
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
 
 # --- pinned memory of the host --------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from aclnn.errors import (
     InvalidParameterError,
     OperatorNotFoundError,
 )
-from aclnn.signatures import Kind, Parameter, Signature
+from aclnn.signatures import Kind, Signature
 from aclnn_server.backends.ascend.acl import Acl, Find, Function
 from aclnn_server.backends.ascend.arguments import (
     ALIGNMENT,
@@ -44,6 +44,9 @@ _SETTERS = {
     (True, True): "aclSetDynamicOutputTensorAddr",
 }
 """Functions that set an address: by whether of a list, and whether of an output."""
+
+_HANDLES = frozenset(kind for kind in Kind if kind.pointer and kind is not Kind.TEXT)
+"""Kinds of arguments that may be inputs of a kernel, and so have a number there."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,12 +73,24 @@ class Bound:
         return tuple(found)
 
     @cached_property
-    def updates_in_place(self) -> bool:
-        """Whether a tensor is both read and written; its address cannot be set in every executor."""
-        return any(map(self._in_place, self.signature.outputs))
+    def takes_addresses(self) -> bool:
+        """Whether a repeatable executor can be told new addresses, whatever kind of executor it is.
 
-    def _in_place(self, parameter: Parameter) -> bool:
-        return "Inplace" in self.signature.name or parameter.name.endswith("Ref")
+        Not where a tensor is both read and written, which is two tensors for some executors; nor where the
+        number of a tensor depends on whether scalars, arrays and the elements of lists are counted.
+        """
+        parameters = self.signature.parameters
+        inputs = [row.kind for row in parameters if row.kind in _HANDLES and not row.output]
+        outputs = {row.kind for row in self.signature.outputs}
+        read = {kind for kind in inputs if kind.holds_tensors}
+        first = inputs[: sum(kind.holds_tensors for kind in inputs)]
+        in_order = all(kind.holds_tensors for kind in first)
+        return in_order and max(len(read), len(outputs)) <= 1 and not self._updates_in_place
+
+    @property
+    def _updates_in_place(self) -> bool:
+        names = [row.name for row in self.signature.outputs]
+        return "Inplace" in self.signature.name or any(name.endswith("Ref") for name in names)
 
 
 @dataclass(slots=True, eq=False)
@@ -269,7 +284,7 @@ class TwoPhase:
         """Whether the executor knows these addresses, or could be told."""
         if places == call.places:
             return True
-        if not call.stays or call.bound.updates_in_place:
+        if not call.stays or not call.bound.takes_addresses:
             return False
         changes = []
         for position, is_list, output, number in call.bound.positions:
