@@ -262,7 +262,11 @@ class Context(AnyContext[Buffer, Tensor, Stream, Event]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close()
+        try:
+            if kind is None:
+                await self.drive(self.tell_failures())
+        finally:
+            await self.close()
 
 
 # --- opening ----------------------------------------------------------------------------------------
@@ -297,7 +301,7 @@ class Connecting:
         traceback: TracebackType | None,
     ) -> None:
         assert self._context is not None
-        await self._context.close()
+        await self._context.__aexit__(kind, error, traceback)
 
 
 def _close_late(opening: asyncio.Future[Opened]) -> None:

@@ -92,8 +92,14 @@ class Commands:
     ) -> Pending:
         """Prepares what :meth:`post` sends."""
         return Pending(
-            name, request, data, on_error=lambda pending: self._keep(place, pending.error)
+            name, request, data, on_error=lambda pending: self._keep_of(name, place, pending.error)
         )
+
+    def _keep_of(self, name: str, place: str, error: AclnnError | None) -> None:
+        if error is not None and not error.operator:
+            # It is told later, by a call that has nothing to do with it.
+            error.message = f"{name}, earlier: {error.message}"
+        self._keep(place, error)
 
     def _keep(self, place: str, error: AclnnError | None) -> None:
         if error is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from aclnn.errors import ServerUnavailable
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature
 from aclnn.tensors import describe
@@ -156,6 +158,16 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
         """Whether it was closed, or its server is gone."""
         return self.commands.submitter.closed
 
+    async def tell_failures(self) -> None:
+        """Raises what commands failed with that nobody has waited for, once all are answered.
+
+        It does not wait for queued work, and says nothing where the server is gone.
+        """
+        if self.closed or (self.commands.submitter.settled and not self.commands.failures):
+            return
+        with contextlib.suppress(ServerUnavailable):
+            await self.commands.ask(Pending("renew_context", pb.RenewContextRequest()), EVERYWHERE)
+
     async def upload(
         self, array: ArrayLike, dtype: DTypeLike = None, *, progress: bool = False
     ) -> TensorT:
@@ -217,7 +229,8 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
 class Context(AnyContext[Buffer, Tensor, Stream, Event]):
     """One client's tenancy on one device; made by :func:`connect`. Thread-safe.
 
-    Leaving the ``with`` block closes it. One that is left open is closed when nothing refers to it
+    Leaving the ``with`` block tells a failure that nobody has waited for, and closes it. One that is
+    left open is closed when nothing refers to it
     any more, or at exit.
     """
 
@@ -293,7 +306,11 @@ class Context(AnyContext[Buffer, Tensor, Stream, Event]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            if kind is None:
+                self.drive(self.tell_failures())
+        finally:
+            self.close()
 
 
 def connect(

@@ -191,6 +191,10 @@ class Failures:
             if place not in (known for known, _ in self._kept):
                 self._kept.append((place, error))
 
+    def __bool__(self) -> bool:
+        """Whether there is one."""
+        return bool(self._kept)
+
     def take(self, *places: str) -> AclnnError | None:
         """Takes the failures of some places, and gives the first."""
         if not self._kept:

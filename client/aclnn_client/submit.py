@@ -174,6 +174,11 @@ class Submitter:
         """Whether nothing can be submitted any more."""
         return self._broken is not None
 
+    @property
+    def settled(self) -> bool:
+        """Whether every command has been answered."""
+        return not (self._awaiting or self._outbox)
+
     def congestion(self) -> Pending | None:
         """The command to wait for before more is submitted, where too much is under way."""
         if (

@@ -93,7 +93,7 @@ class Executor:
         Raises:
             InvalidParameterError: 161002, a tensor does not fit.
         """
-        lent = None if workspace is None else _workspace(workspace, workspace.size)
+        lent = None if workspace is None else _workspace(self, workspace, workspace.size)
         return self.context.drive(self.execute(stream, lent, tensors))
 
     def destroy(self) -> None:
@@ -382,15 +382,22 @@ def execute(
             operator=operator,
             parameter="executor",
         )
-    given = _workspace(workspace, workspace_size, operator)
+    given = _workspace(executor, workspace, workspace_size)
     return executor.context.drive(executor.execute(stream, given, bindings))
 
 
-def _workspace(workspace: AnyBuffer | None, size: int, operator: str = "") -> pb.Workspace:
-    if workspace is not None and not isinstance(workspace, AnyBuffer):
+def _workspace(executor: Executor, workspace: object, size: object) -> pb.Workspace:
+    def refuse(parameter: str, problem: str) -> NoReturn:
         raise InvalidParameterError(
-            f"workspace is a {type(workspace).__name__}; it must be a buffer or None",
-            operator=operator,
-            parameter="workspace",
+            f"{parameter} {problem}", operator=executor.operator, parameter=parameter
         )
-    return pb.Workspace(buffer_id=workspace.buffer_id if workspace else 0, bytes=size)
+
+    if not isinstance(size, int) or not 0 <= size < 2**64:
+        refuse("workspaceSize", f"is {size!r}; it must be a size in bytes, at least 0")
+    if workspace is None:
+        return pb.Workspace(bytes=size)
+    if not isinstance(workspace, AnyBuffer):
+        refuse("workspace", f"is a {type(workspace).__name__}; it must be a buffer or None")
+    if workspace.context is not executor.context:
+        refuse("workspace", "belongs to another context than the executor")
+    return pb.Workspace(buffer_id=workspace.buffer_id, bytes=size)

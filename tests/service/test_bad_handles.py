@@ -167,7 +167,7 @@ def test_a_one_shot_executor_runs_once(caller: Caller, backend: GatedBackend) ->
     caller(plus(executor=7))
     assert outputs(caller(run(7))) == [[2.0, 3.0]]
 
-    says = ["executor 7", "was run before"]
+    says = ["executor 7", "was spent by an earlier phase two"]
     error = refused(caller, run(7), ExecutorUsedError, parameter="executor_id", says=says)
     assert error.code == 200005
     assert backend.device.runs == ["aclnnPlus"]

@@ -179,7 +179,7 @@ class Context:
         self._environment = environment
         self._open_calls = 0
         self._lock = threading.RLock()
-        self._run_before: OrderedDict[int, None] = OrderedDict()
+        self._run_before: OrderedDict[int, str] = OrderedDict()
         self._seen = environment.clock()
 
     # --- lease ------------------------------------------------------------------------------------
@@ -326,12 +326,14 @@ class Context:
             found = self.executors.get(executor_id)
             if found is None and executor_id in self._run_before:
                 raise ExecutorUsedError(
-                    f"executor {executor_id} was run before; it is not repeatable, so plan the call again",
+                    f"executor {executor_id} was spent by an earlier phase two, run or refused; it is not "
+                    "repeatable, so plan the call again",
+                    operator=self._run_before[executor_id],
                     parameter="executor_id",
                 )
             if found is None or found.repeatable:
                 return self.executors.find(executor_id).begin_run()
-            self._run_before[executor_id] = None
+            self._run_before[executor_id] = found.signature.name
             if len(self._run_before) > REMEMBERED_EXECUTORS:
                 self._run_before.popitem(last=False)
             taken = self.executors.take(executor_id).begin_run()
