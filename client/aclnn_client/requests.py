@@ -161,6 +161,10 @@ class Requests:
     def _ended(self, error: AclnnError) -> AclnnError:
         """What to do about a call that has ended: begin anew, or give the reason why not."""
         if self._over is not None or not self._worth_another_call(error):
+            if self._attempts and isinstance(error, ServerUnavailable):
+                error = ServerUnavailable(
+                    f"the connection broke, and could not be made again: {error.message}"
+                )
             self._over = self._over or error
             return self._over
         pause = PAUSE_SECONDS * 2 ** (self._attempts - 1) if self._attempts else 0.0
