@@ -92,8 +92,11 @@ def test_a_result_without_dimensions(command: Command, server: Server) -> None:
         ({"beta": "null"}, "beta: float cannot be null"),
         ({"reduction": "max"}, "reduction: 'max' is no whole number; or one of none, mean, sum"),
         ({"self": "x.npy"}, "self: x.npy: No such file or directory"),
-        ({"self": "ones:3"}, "do not broadcast together"),
-        ({"self": "null"}, "self is null, so that the shape of gradInput must be given"),
+        ({"self": "ones:1000000x100000000"}, "takes 364 TiB, more than this machine has free"),
+        (
+            {"self": "ones:1000000x1", "gradOutput": "1", "target": "ones:1x100000000"},
+            "gradInput: a tensor of 1000000x100000000 FLOAT takes 364 TiB",
+        ),
     ],
 )
 def test_wrong_arguments_are_told_without_a_server(
@@ -111,6 +114,8 @@ def test_what_is_no_assignment_or_given_twice(refusal: Callable[..., str]) -> No
     ("values", "told"),
     [
         ({"beta": "-1"}, "beta is -1.0; allowed are numbers of at least 0 (161002 "),
+        ({"self": "ones:3"}, "do not broadcast together (161002 "),
+        ({"gradOutput": "null"}, "gradOutput is a null pointer (161001 "),
         ({"self": "null", "gradInput": "empty:4x2"}, "self is a null pointer (161001 "),
         ({"reduction": "7"}, "reduction is 7; allowed are 0 (none)"),
     ],
@@ -135,3 +140,14 @@ def test_a_result_that_cannot_be_saved(refusal: Callable[..., str], server: Serv
     address = ("--address", server.address)
     told = refusal("call", "SmoothL1LossBackward", *arguments, *address, code=Exit.NO)
     assert told == "no/such/folder/out.npy: No such file or directory"
+
+
+def test_a_file_larger_than_the_memory_is_one_line(
+    refusal: Callable[..., str], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.npy"
+    with path.open("wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (10**14,)}
+        np.lib.format.write_array_header_1_0(file, header)
+    told = refusal("call", "Abs", f"self={path}", code=Exit.NO)
+    assert told == "this machine has not enough memory free for that"

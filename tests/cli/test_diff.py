@@ -102,6 +102,8 @@ def test_a_file_of_cases_for_programs(command: Command, cases: Path) -> None:
     assert (zero["left"], zero["right"], zero["max_absolute"]) == ("0.0", "nan", "nan")
     assert refused["verdict"] == "both 161002 ACLNN_ERR_PARAM_INVALID"
     assert refused["passed"]
+    assert "target has shape [7]" in refused["left_error"]
+    assert refused["left_error"] == refused["right_error"]
 
 
 def test_one_side_that_refuses(command: Command, tmp_path: Path) -> None:
@@ -109,6 +111,7 @@ def test_one_side_that_refuses(command: Command, tmp_path: Path) -> None:
     answer = command("diff", "reference", "ascend910", *arguments)
     assert answer.code == Exit.NO
     assert "computed / 161002 ACLNN_ERR_PARAM_INVALID" in answer.out
+    assert "right: aclnnSmoothL1LossBackward: gradOutput is BF16; allowed" in answer.lines[1]
 
 
 def test_operators_with_lists_and_files(command: Command, tmp_path: Path) -> None:

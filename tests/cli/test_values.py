@@ -54,8 +54,30 @@ def test_tensors(text: str, expected: values.Array) -> None:
         ("full:4x2", "full takes a shape and a value"),
         ("full:4x2:[1]", "'[1]' is no number"),
         ("rand:4:float32:x", "'x' is no whole number"),
-        ("[1,[2]]", "is no tensor"),
-        ("300:int8", "'300:int8' is no tensor"),
+        ("[1,[2]]", "'[1,[2]]' is no tensor: its lists are of unequal lengths"),
+        ('["1"]', "'1' is no number"),
+        ("300:int8", "'300:int8' is no tensor: 300 does not fit INT8, which holds whole numbers "),
+        ("[1.5]:int8", "1.5 does not fit INT8, which holds whole numbers from -128 to 127"),
+        ("full:3:300:int8", "300 does not fit INT8, which holds whole numbers from -128 to 127"),
+        ("full:3:-1.5:int8", "-1.5 does not fit INT8"),
+        ("full:3:nan:int4", "nan does not fit INT4, which holds whole numbers from -8 to 7"),
+        ("arange:129:int8", "128 does not fit INT8"),
+        (
+            "[1e39]",
+            "1e+39 does not fit FLOAT, which holds numbers from -3.40282e+38 to 3.40282e+38",
+        ),
+        ("full:2:1e39", "1e+39 does not fit FLOAT"),
+        ("[70000]:float16", "70000 does not fit FLOAT16, which holds numbers from -65504 to 65504"),
+        ("[100]:FLOAT4_E2M1", "100 does not fit FLOAT4_E2M1, which holds numbers from -6 to 6"),
+        ("[inf]:FLOAT8_E4M3FN", "inf does not fit FLOAT8_E4M3FN"),
+        (f"[{10**400}]", "does not fit FLOAT"),
+        ("[1e309]:double", "1e309 does not fit DOUBLE"),
+        (
+            "ones:99999999999999999999x2",
+            "'99999999999999999999x2' has a size that is larger than any",
+        ),
+        ("ones:4000000000x4000000000", "is larger than any memory"),
+        ("ones:" + "x".join("1" * 65), "65 dimensions are too many; at most 64 are held"),
         ("missing.npy", "missing.npy: No such file or directory"),
         ("", "'' is no number and no list in brackets"),
     ],
@@ -64,6 +86,49 @@ def test_what_is_no_tensor_says_why(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=r"\w") as caught:
         values.array(text)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["ones", "zeros", "empty", "full", "arange", "rand"])
+def test_more_than_the_memory_is_told_in_one_line(form: str) -> None:
+    value = ":2" if form == "full" else ""
+    with pytest.raises(ValueError, match=r"1000000x100000000 FLOAT takes 364 TiB, more than this"):
+        values.array(f"{form}:1000000x100000000{value}")
+
+
+@pytest.mark.parametrize(
+    ("alias", "meant"),
+    [
+        ("bf16", dtypes.BF16),
+        ("fp16", dtypes.FLOAT16),
+        ("fp32", dtypes.FLOAT),
+        ("float", dtypes.FLOAT),
+    ],
+)
+def test_short_names_of_types(alias: str, meant: dtypes.DType) -> None:
+    assert values.array(f"ones:2:{alias}").dtype == meant.numpy
+
+
+def test_infinity_that_is_written_is_kept() -> None:
+    assert values.array("full:1:inf:float16").tolist() == [np.inf]
+    assert values.array("[-inf]:float16").tolist() == [-np.inf]
+
+
+@pytest.mark.parametrize(
+    ("content", "dtype", "told"),
+    [
+        ([1, 70000.0], "float16", "70000.0 does not fit FLOAT16"),
+        ([1, 1.5], "int8", "1.5 does not fit INT8"),
+        ([300], "int8", "300 does not fit INT8"),
+        ([1j], "float32", "complex numbers do not fit FLOAT"),
+    ],
+)
+def test_files_of_numbers_that_do_not_fit(
+    content: list[complex], dtype: str, told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.array(content))
+    with pytest.raises(ValueError, match=rf"x\.npy: {told}"):
+        values.array(f"{path}:{dtype}")
 
 
 def test_files(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from aclnn_server.cli.parsing import (
 
 if TYPE_CHECKING:
     from aclnn.signatures import Parameter
+    from aclnn.tensors import TensorSpec
     from aclnn_server.cli.computing import Result
     from aclnn_server.cli.values import Array, Output
 
@@ -118,6 +119,8 @@ def read_arguments(entry: catalogue.Entry, assignments: Sequence[str]) -> list[A
 
     Raises:
         CommandError: a parameter is unknown, missing or given twice, or its value cannot be read.
+        NullPointerError: 161001, an input is null from which the shape of an output would follow.
+        InvalidParameterError: 161002, no shape of an output follows from the inputs.
     """
     texts = _texts(entry, assignments)
     values = {
@@ -180,6 +183,7 @@ def _with_shapes(entry: catalogue.Entry, values: dict[str, Any]) -> dict[str, An
     shapes: dict[str, Array] | None = None
     for name, value in values.items():
         if isinstance(value, Output) and value.initial is None:
+            _refuse_null(entry, values)
             if not _has_rule(entry, name):
                 raise CommandError(
                     f"{name}: {entry.name} has no rule for its shape here; give it, for example "
@@ -190,27 +194,45 @@ def _with_shapes(entry: catalogue.Entry, values: dict[str, Any]) -> dict[str, An
     return values
 
 
-def _by_rule(entry: catalogue.Entry, values: Mapping[str, Any]) -> dict[str, Array]:
-    import numpy as np
+def _refuse_null(entry: catalogue.Entry, values: Mapping[str, Any]) -> None:
+    """Refuses what the operator would: it comes to no check of its own without a shape to send."""
+    from aclnn.errors import NullPointerError
 
+    for parameter in entry.signature.parameters:
+        name = parameter.name
+        if values[name] is None and not (parameter.output or parameter.optional):
+            raise NullPointerError(f"{name} is a null pointer", operator=entry.name, parameter=name)
+
+
+def _by_rule(entry: catalogue.Entry, values: Mapping[str, Any]) -> dict[str, Array]:
     from aclnn import dtypes
-    from aclnn.errors import InvalidParameterError
     from aclnn.tensors import TensorSpec
 
-    assert entry.python is not None
-    for name in entry.python.inputs:
+    form = entry.python
+    assert form is not None
+    for name in form.inputs:
         if values[name] is None:
-            outputs = ", ".join(entry.python.outputs)
+            outputs = ", ".join(form.outputs)
             raise CommandError(f"{name} is null, so that the shape of {outputs} must be given")
-    given = (values[name] for name in entry.python.inputs)
+    given = (values[name] for name in form.inputs)
     flat = [item for value in given for item in (value if isinstance(value, tuple) else (value,))]
     inputs = [TensorSpec.contiguous(item.shape, dtypes.dtype(item.dtype)) for item in flat]
+    specs = form.results(inputs, {name: values[name] for name in form.attributes})
+    return {name: _room(name, spec) for name, spec in zip(form.outputs, specs, strict=True)}
+
+
+def _room(name: str, spec: TensorSpec) -> Array:
+    import numpy as np
+
+    from aclnn_server.cli import fitting
+
     try:
-        specs = entry.python.results(inputs, values)
-    except InvalidParameterError as error:
-        raise CommandError(error.message) from None
-    arrays = [np.zeros(spec.shape, spec.numpy_dtype()) for spec in specs]
-    return dict(zip(entry.python.outputs, arrays, strict=True))
+        fitting.check_size(spec.shape, spec.dtype)
+        return np.zeros(spec.shape, spec.numpy_dtype())
+    except MemoryError:
+        raise CommandError(f"{name}: {fitting.too_large(spec.shape, spec.dtype)}") from None
+    except ValueError as error:
+        raise CommandError(f"{name}: {error}") from None
 
 
 # --- running and delivering -------------------------------------------------------------------------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,11 +137,14 @@ class _Line:
     passed: bool
     verdict: str
     difference: Difference | None = None
+    errors: Mapping[str, str] = field(default_factory=dict)
+    """Messages of the sides that refused, by ``"left"`` and ``"right"``."""
 
 
 def _compare(
     case: _Case, left: Side, right: Side, tolerance: Tolerance, options: argparse.Namespace
 ) -> list[_Line]:
+    from aclnn.errors import AclnnError
     from aclnn_server.cli.call import read_arguments
     from aclnn_server.cli.differences import compare
     from aclnn_server.cli.sides import entry_of
@@ -149,11 +152,8 @@ def _compare(
     entry = entry_of(left, case.operator, options.timeout)
     arguments = read_arguments(entry, case.arguments)
     results = [_outcome(side, entry.name, arguments) for side in (left, right)]
-    texts = [result for result in results if isinstance(result, str)]
-    if texts:
-        alike = len(texts) == 2 and texts[0] == texts[1]
-        verdict = f"both {texts[0]}" if alike else " / ".join(map(_told, results))
-        return [_Line(case.name, entry.name, "", alike, verdict)]
+    if any(isinstance(result, AclnnError) for result in results):
+        return [_refused(case, entry.name, results)]
     lines = []
     for name, one in results[0].items():
         difference = compare(one, results[1][name], tolerance)
@@ -163,8 +163,20 @@ def _compare(
     return lines
 
 
+def _refused(case: _Case, operator: str, results: Sequence[Any]) -> _Line:
+    """The line of a case that a side refused, or both did."""
+    from aclnn.errors import AclnnError
+
+    left, right = map(_told, results)
+    sides = zip(("left", "right"), results, strict=True)
+    errors = {side: error.message for side, error in sides if isinstance(error, AclnnError)}
+    alike = left == right
+    verdict = f"both {left}" if alike else f"{left} / {right}"
+    return _Line(case.name, operator, "", alike, verdict, errors=errors)
+
+
 def _outcome(side: Side, operator: str, arguments: Sequence[Any]) -> Any:  # noqa: ANN401
-    """The outputs by name, or what the side said in place of them."""
+    """The outputs by name, or the error that the side gave in place of them."""
     from aclnn.errors import AclnnError, ServerUnavailable
     from aclnn_server.cli.computing import compute
 
@@ -173,12 +185,14 @@ def _outcome(side: Side, operator: str, arguments: Sequence[Any]) -> Any:  # noq
     except ServerUnavailable:
         raise
     except AclnnError as error:
-        return f"{error.code} {error.name}"
+        return error
     return {result.name: result.array for result in results}
 
 
 def _told(result: Any) -> str:  # noqa: ANN401 - as of _outcome
-    return result if isinstance(result, str) else "computed"
+    from aclnn.errors import AclnnError
+
+    return f"{result.code} {result.name}" if isinstance(result, AclnnError) else "computed"
 
 
 # --- showing ----------------------------------------------------------------------------------------
@@ -197,7 +211,7 @@ def _show(lines: Sequence[_Line], options: argparse.Namespace) -> None:
         return
     from aclnn_server.cli.tables import table
 
-    headings = ("case", "output", "verdict", "max abs", "max rel", "ulp", "differing", "first")
+    headings = ("case", "output", "verdict", "max abs", "max rel", "ulp", "differing", "note")
     print(table(headings, map(_cells, lines)))
     print(f"{passed} of {len(lines)} within tolerance: {options.left} and {options.right}")
 
@@ -212,6 +226,7 @@ def _row(line: _Line) -> dict[str, object]:
         "passed": line.passed,
         "verdict": line.verdict,
     }
+    row |= {f"{side}_error": message for side, message in line.errors.items()}
     if (found := line.difference) is not None:
         row |= {
             "elements": found.elements,
@@ -226,10 +241,18 @@ def _row(line: _Line) -> dict[str, object]:
     return row
 
 
+def _note(errors: Mapping[str, str]) -> str:
+    """The messages in one line; one of both sides once."""
+    texts = {side: " ".join(message.split()) for side, message in errors.items()}
+    if len(texts) == 2 and len({*texts.values()}) == 1:
+        return texts["left"]
+    return "; ".join(f"{side}: {text}" for side, text in texts.items())
+
+
 def _cells(line: _Line) -> tuple[str, ...]:
     head, found = (line.case, line.output, line.verdict), line.difference
     if found is None:
-        return (*head, *("",) * 5)
+        return (*head, *("",) * 4, _note(line.errors))
     largest = (found.max_absolute, found.max_relative, found.max_ulp)
     where = "" if found.first is None else f"{list(found.first)}: {found.left} and {found.right}"
     return (

@@ -62,6 +62,8 @@ def _told(error: Exception) -> CommandError:
     if isinstance(error, ModuleNotFoundError) and str(error.name).startswith(_SERVER_EXTRAS):
         text = f"{error.name} is not installed; pip install 'aclnn-serve[server]' brings it"
         return CommandError(text, Exit.NO)
+    if isinstance(error, MemoryError):
+        return CommandError("this machine has not enough memory free for that", Exit.NO)
     from aclnn.errors import AclnnError, ServerUnavailable
 
     if isinstance(error, AclnnError):

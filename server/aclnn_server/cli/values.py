@@ -15,6 +15,7 @@ An output is ``FILE.npy`` to save to, or a tensor that describes it, or both, ``
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,9 +29,18 @@ from aclnn import dtypes
 from aclnn.dtypes import DType
 from aclnn.signatures import Kind, Parameter
 from aclnn.tensors import Scalar
+from aclnn_server.cli import fitting
 
 Array = npt.NDArray[Any]
 NULL = "null"
+_MOST_DIGITS = 19
+"""Of a size; those of the largest int64."""
+_ALIASES: Mapping[str, DType] = {
+    "bf16": dtypes.BF16,
+    "fp16": dtypes.FLOAT16,
+    "fp32": dtypes.FLOAT,
+    "float": dtypes.FLOAT,  # as in ACL and C; NumPy means 64 bits by it
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +98,13 @@ def array(text: str) -> Array:
     """Reads a tensor."""
     form, *rest = text.split(":")
     if form in _MAKERS:
-        return _MAKERS[form](rest)
+        return _made(form, rest)
     if form.endswith(".npy"):
         return _load(form, rest)
-    elements, dtype = _literal(form), _dtype(rest)
+    elements, row = _literal(form), _row(rest)
     try:
-        return np.array(elements, dtype)
-    except (OverflowError, TypeError, ValueError) as error:
+        return fitting.from_literal(elements, row)
+    except ValueError as error:
         raise ValueError(f"{text!r} is no tensor: {error}") from None
 
 
@@ -102,49 +112,77 @@ def shape(text: str) -> tuple[int, ...]:
     """Reads a shape: ``4x2``, ``8``, or nothing for no dimensions."""
     if not re.fullmatch(r"(\d+(x\d+)*)?", text):
         raise ValueError(f"{text!r} is no shape; one is written 4x2")
+    if any(len(size) > _MOST_DIGITS for size in text.split("x")):
+        raise ValueError(f"{text!r} has a size that is larger than any memory")
     return tuple(int(size) for size in text.split("x")) if text else ()
 
 
-def _dtype(rest: list[str], default: DType = dtypes.FLOAT) -> np.dtype[Any]:
+def _row(rest: list[str], default: DType = dtypes.FLOAT) -> DType:
     if len(rest) > 1:
         raise ValueError(f"nothing is known of {':'.join(rest[1:])!r}")
     found = _data_type(rest[0]) if rest else default
-    if found.numpy is None:
-        raise ValueError(f"NumPy has no array of {found}")
-    return found.numpy
+    fitting.numpy_type(found)
+    return found
 
 
-def _filled(value: float) -> Callable[[list[str]], Array]:
-    return lambda rest: np.full(shape(_first(rest)), value).astype(_dtype(rest[1:]))
-
-
-def _full(rest: list[str]) -> Array:
-    if len(rest) < 2:
-        raise ValueError("full takes a shape and a value: full:4x2:3.5")
-    return np.full(shape(rest[0]), _number(rest[1])).astype(_dtype(rest[2:]))
-
-
-def _arange(rest: list[str]) -> Array:
-    dims = shape(_first(rest))
-    return np.arange(np.prod(dims, dtype=int)).reshape(dims).astype(_dtype(rest[1:]))
-
-
-def _rand(rest: list[str]) -> Array:
-    seed = _whole(rest.pop()) if len(rest) == 3 else 0
-    values = np.random.default_rng(seed).random(shape(_first(rest)))
-    return values.astype(_dtype(rest[1:]))
-
-
-def _first(rest: list[str]) -> str:
+def _made(form: str, rest: list[str]) -> Array:
+    """What one of :data:`_MAKERS` makes; the shape comes first, the dtype last."""
     if not rest:
-        raise ValueError("a shape is missing: ones:4x2")
-    return rest[0]
+        raise ValueError(f"a shape is missing: {form}:4x2")
+    dims, extra, rest = shape(rest[0]), "", rest[1:]
+    if form == "full":
+        if not rest:
+            raise ValueError("full takes a shape and a value: full:4x2:3.5")
+        extra, rest = rest[0], rest[1:]
+    elif form == "rand" and len(rest) == 2:
+        extra, rest = rest[1], rest[:1]
+    row = _row(rest)
+    fitting.check_size(dims, row)
+    try:
+        return _MAKERS[form](dims, row, extra)
+    except MemoryError:
+        raise fitting.too_large(dims, row) from None
 
 
-_MAKERS: Mapping[str, Callable[[list[str]], Array]] = {
-    "ones": _filled(1),
-    "zeros": _filled(0),
-    "empty": _filled(0),
+def _ones(dims: tuple[int, ...], row: DType, _: str) -> Array:
+    return _filled(dims, row, 1)
+
+
+def _zeros(dims: tuple[int, ...], row: DType, _: str) -> Array:
+    return _filled(dims, row, 0)
+
+
+def _empty(dims: tuple[int, ...], row: DType, _: str) -> Array:
+    return np.zeros(dims, row.numpy)
+
+
+def _full(dims: tuple[int, ...], row: DType, value: str) -> Array:
+    return _filled(dims, row, _number(value))
+
+
+def _filled(dims: tuple[int, ...], row: DType, value: float) -> Array:
+    fitting.check(value, row)
+    with np.errstate(all="ignore"):
+        return np.full(dims, value, row.numpy)
+
+
+def _arange(dims: tuple[int, ...], row: DType, _: str) -> Array:
+    count = math.prod(dims)
+    fitting.check(max(count - 1, 0), row)
+    fitting.check_size(dims, dtypes.INT64)
+    return np.arange(count).reshape(dims).astype(fitting.numpy_type(row))
+
+
+def _rand(dims: tuple[int, ...], row: DType, seed: str) -> Array:
+    fitting.check_size(dims, dtypes.DOUBLE)
+    values = np.random.default_rng(_whole(seed) if seed else 0).random(dims)
+    return values.astype(fitting.numpy_type(row))
+
+
+_MAKERS: Mapping[str, Callable[[tuple[int, ...], DType, str], Array]] = {
+    "ones": _ones,
+    "zeros": _zeros,
+    "empty": _empty,
     "full": _full,
     "arange": _arange,
     "rand": _rand,
@@ -162,8 +200,13 @@ def _load(path: str, rest: list[str]) -> Array:
         # NumPy's files do not know the types of ml_dtypes.
         if not rest:
             raise ValueError(f"{path} does not tell its elements' type; name it: {path}:bfloat16")
-        return loaded.view(_dtype(rest))
-    return loaded.astype(_dtype(rest)) if rest else loaded
+        return loaded.view(fitting.numpy_type(_row(rest)))
+    if not rest:
+        return loaded
+    try:
+        return fitting.cast(loaded, _row(rest))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 # --- everything else --------------------------------------------------------------------------------
@@ -173,9 +216,19 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - a number, a bool, or nested li
     spelled = re.sub(r"\bnan\b", "NaN", text, flags=re.IGNORECASE)
     spelled = re.sub(r"\binf(inity)?\b", "Infinity", spelled, flags=re.IGNORECASE)
     try:
-        return json.loads(spelled)
+        return json.loads(spelled, parse_float=_finite)
     except ValueError:
         raise ValueError(f"{text!r} is no number and no list in brackets") from None
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
+
+
+def _finite(text: str) -> float:
+    """A number in digits; what is meant to be infinite is written as inf."""
+    value = float(text)
+    if math.isinf(value):
+        raise OverflowError(f"{text} does not fit DOUBLE, the largest type of numbers")
+    return value
 
 
 def _number(text: str) -> float:
@@ -222,9 +275,10 @@ def _scalars(text: str) -> tuple[Any, ...]:
 
 def _data_type(text: str) -> DType:
     try:
-        return dtypes.dtype(text)
-    except TypeError as error:
-        raise ValueError(str(error)) from None
+        return _ALIASES[text] if text in _ALIASES else dtypes.dtype(text)
+    except TypeError:
+        known = ", ".join(row.name if row.numpy is None else row.numpy.name for row in dtypes.ALL)
+        raise ValueError(f"{text!r} is no element type of ACL; known are {known}") from None
 
 
 def _elements(text: str) -> list[str]:
