@@ -150,14 +150,18 @@ class Pythonic:
     def _broadcast(
         self, inputs: Sequence[TensorSpec], attributes: Mapping[str, object]
     ) -> tuple[int, ...]:
-        try:
-            return np.broadcast_shapes(*(spec.shape for spec in inputs))
-        except ValueError:
-            shapes = _list(list(spec.shape) for spec in inputs)
-            raise InvalidParameterError(
-                f"{_list(self.inputs)} have the shapes {shapes}, which do not broadcast together",
-                operator=self.operator,
-            ) from None
+        shape: tuple[int, ...] = ()
+        for name, spec in zip(self.inputs, inputs, strict=True):
+            try:
+                shape = np.broadcast_shapes(shape, spec.shape)
+            except ValueError:
+                shapes = _list(list(spec.shape) for spec in inputs)
+                raise InvalidParameterError(
+                    f"{_list(self.inputs)} have the shapes {shapes}, which do not broadcast together",
+                    operator=self.operator,
+                    parameter=name,
+                ) from None
+        return shape
 
     def _reduced(
         self, inputs: Sequence[TensorSpec], attributes: Mapping[str, object]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from aclnn import dtypes, one_line
-from aclnn.errors import UnsupportedError
+from aclnn.errors import InvalidParameterError, UnsupportedError
 from aclnn.pythonic import Pythonic, Result
 from aclnn.tensors import TensorSpec
 from aclnn_client.ops import PYTHONIC
@@ -64,3 +64,22 @@ def test_a_rule_of_a_later_version_is_refused_when_it_is_needed(rule: Result) ->
 )
 def test_no_form(text: str) -> None:
     assert one_line.decode(text, "aclnnScale") is None
+
+
+@pytest.mark.parametrize(
+    ("shapes", "parameter"),
+    [
+        (((2, 3), (4,), (3,)), "self"),
+        (((2, 3), (3,), (5, 1, 2)), "target"),
+        (((), (2,), (3,)), "target"),
+    ],
+)
+def test_the_first_input_that_does_not_fit_is_named(
+    shapes: tuple[tuple[int, ...], ...], parameter: str
+) -> None:
+    form = PYTHONIC["smooth_l1_loss_backward"]
+    specs = [TensorSpec.contiguous(shape, dtypes.FLOAT) for shape in shapes]
+    with pytest.raises(InvalidParameterError, match="do not broadcast together") as caught:
+        form.results(specs, {"reduction": 0, "beta": 1.0})
+    assert (caught.value.parameter, caught.value.code) == (parameter, 161002)
+    assert caught.value.operator == "aclnnSmoothL1LossBackward"
