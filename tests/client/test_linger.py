@@ -74,15 +74,14 @@ class Owner:
 
 
 def test_the_thread_ends_when_there_is_nothing_and_comes_back() -> None:
-    lingering, owner = Linger(), Owner()
+    lingering, owner, others = Linger(), Owner(), set(threading.enumerate())
     for _ in range(3):
         owner.lingers = True
         lingering.watch(owner)
         assert owner.sent.acquire(timeout=10)
-        for thread in threading.enumerate():
-            if thread.name == "aclnn-linger":
-                thread.join(10)
-                assert not thread.is_alive()
+        for thread in set(threading.enumerate()) - others:
+            thread.join(10)
+            assert not thread.is_alive()
 
 
 def test_what_is_held_back_while_the_thread_ends_is_sent() -> None:
