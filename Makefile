@@ -40,14 +40,16 @@ lint: $(DEV) ## Check style, types, import order, and that generated files are c
 	$(BIN)/lint-imports
 	$(BIN)/python proto/generate.py --check
 	$(if $(OPERATORS),$(BIN)/python -m aclnn_server.operators.generate --check)
+	$(BIN)/python -m aclnn_server.metrics.generate --check
 
 bench: $(DEV) ## Measure aclnn-serve beside other systems, up to 10 minutes; see benchmarks/README.md
 	@$(PIP) install --group bench
 	$(BIN)/python -m benchmarks
 
-generate: $(DEV) ## Write the generated files again: protobuf code, operator table
+generate: $(DEV) ## Write the generated files again: protobuf code, operator table, metrics
 	$(BIN)/python proto/generate.py
 	$(if $(OPERATORS),$(BIN)/python -m aclnn_server.operators.generate)
+	$(BIN)/python -m aclnn_server.metrics.generate
 
 format: $(DEV) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix

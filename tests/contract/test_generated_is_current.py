@@ -34,6 +34,12 @@ def test_operator_table_is_current(project: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_metrics_table_is_current(project: Path) -> None:
+    command = [sys.executable, "-m", "aclnn_server.metrics.generate", "--check"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_check_names_what_is_stale_and_writes_nothing(project: Path, copy: Path) -> None:
     edited, missing, orphan = (
         copy / "aclnn" / "v1" / name for name in ("tensor_pb2.py", "error_pb2.pyi", "old_pb2.py")
