@@ -24,6 +24,7 @@ from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.handles import Handles, check_room, unknown
 from aclnn_server.sessions.limits import Limits, Usage
 from aclnn_server.sessions.memory import Account, Buffer
+from aclnn_server.sessions.meters import ContextMeter, Meters
 from aclnn_server.sessions.streams import Mark, Stream, Workers
 
 REMEMBERED_EXECUTORS = 4096
@@ -40,6 +41,8 @@ class Environment:
     """Seconds, for leases."""
     unexpected: Callable[[BaseException], AclnnError]
     """Logs an unexpected failure and gives the error that the client sees."""
+    meters: Meters | None = None
+    """Counts what is done, where it is to be counted."""
 
 
 @dataclass(slots=True)
@@ -59,6 +62,8 @@ class Session:
         self.context = context
         self.stream = stream
         self.device_stream = context.device.create_stream()
+        self.tally = None if context.meter is None else context.meter.open()
+        """Counts the runs of the stream."""
         self._workspace: Buffer | None = None
         self._ended = False
         self._device_uses = 0
@@ -138,6 +143,8 @@ class Session:
             self._ended = True
             self._changed.wait_for(lambda: not self._device_uses)
             self._free_workspace()
+        if self.tally is not None and self.context.meter is not None:
+            self.context.meter.close(self.tally)
         self.context.device.destroy_stream(self.device_stream)
 
 
@@ -174,6 +181,8 @@ class Context:
         self.batches = Batches()
         self.sessions: dict[str, Session] = {}
         self.closed = False
+        self.meter: ContextMeter | None = None
+        """Counts what is done in it, where that is counted."""
         self._default: Session | None = None
         self._destroyed = False
         self._environment = environment

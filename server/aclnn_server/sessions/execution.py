@@ -93,15 +93,31 @@ class Execution:
     def run(self) -> None:
         """Computes; called by the stream."""
         assert self.work is not None
-        device, stream = self.session.context.device, self.session.device_stream
+        tally, timing, name = self.session.tally, self.timing, self.executor.signature.name
+        try:
+            self._compute(self.work)
+        except BaseException as error:
+            if tally is not None:
+                tally.note_failure(name, error)
+            raise
+        if tally is not None:
+            tally.note_run(name, timing.queue, timing.copy_in, timing.run, timing.copy_out)
+
+    def _compute(self, work: Work) -> None:
+        device, stream, executor = (
+            self.session.context.device,
+            self.session.device_stream,
+            self.executor,
+        )
         begin = time.monotonic_ns()
-        self.timing.queue = begin - self.work.queued_ns
-        if self.work.waited:
+        self.timing.queue = begin - work.queued_ns
+        self.timing.copy_in += executor.copy_in_ns
+        executor.copy_in_ns = 0
+        if work.waited:
             self.session.settle()  # so that what failed before is not taken for this run's failure
-        executor = self.executor
         storages = storages_of(executor.signature, executor.arguments, self.slots)
         device.run(executor.plan, storages, self.workspace, stream)
-        if self.work.waited:
+        if work.waited:
             device.synchronize(stream)
         end = time.monotonic_ns()
         self.timing.run = end - begin

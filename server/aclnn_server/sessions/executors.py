@@ -66,6 +66,8 @@ class Executor:
     repeatable: bool
     stream_id: str
     """Session that holds it."""
+    copy_in_ns: int = 0
+    """Time that it took to take in what came inline; for the first run's figures."""
     _runs: int = 0
     _ended: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from aclnn.arguments import ArgumentValue
 from aclnn.errors import HandleExistsError
 from aclnn.signatures import Signature
@@ -102,8 +104,11 @@ def _take_in(context: Context, executor: Executor) -> None:
     try:
         for slot in executor.slots:
             check_storage(slot, executor.signature.name, repeatable=executor.repeatable)
+        begin = time.monotonic_ns()
         for slot in executor.slots:
             take_in(context, slot)
+        if any(slot.owned_bytes for slot in executor.slots):
+            executor.copy_in_ns = time.monotonic_ns() - begin
     except BaseException:
         executor.end(context.account)
         raise

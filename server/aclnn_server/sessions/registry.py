@@ -53,6 +53,8 @@ class Registry:
                 raise ServerUnavailable("the server is stopping")
             check_room(len(self._contexts), self._environment.limits.contexts, "contexts", "server")
             self._contexts[context.id] = context
+            if (meters := self._environment.meters) is not None:
+                context.meter = meters.open(device.index, "")
         try:
             self.create_stream(context)
         except BaseException:
@@ -123,14 +125,18 @@ class Registry:
 
     # --- ending -----------------------------------------------------------------------------------
 
-    def destroy_context(self, context: Context) -> None:
-        """Destroys a context with all that it holds."""
+    def destroy_context(self, context: Context, reason: str = "closed") -> None:
+        """Destroys a context with all that it holds; `reason` is for those who look at figures."""
         with self._lock:
-            self._contexts.pop(context.id, None)
+            known = self._contexts.pop(context.id, None) is not None
             for stream_id in list(context.sessions):
                 self._sessions.pop(stream_id, None)
                 self._owned.discard(stream_id)
-        context.destroy()
+        try:
+            context.destroy()
+        finally:
+            if known and self._environment.meters is not None and context.meter is not None:
+                self._environment.meters.end(context.meter, reason)
 
     def destroy_stream(self, session: Session) -> None:
         """Destroys a stream, and its context where it was opened for the stream alone.
@@ -156,7 +162,7 @@ class Registry:
         ended = 0
         for context in list(self._contexts.values()):
             if context.expired and context.close():
-                self.destroy_context(context)
+                self.destroy_context(context, "lease")
                 ended += 1
         return ended
 
@@ -165,7 +171,7 @@ class Registry:
         with self._lock:
             self._closed = True
         for context in list(self._contexts.values()):
-            self.destroy_context(context)
+            self.destroy_context(context, "stop")
 
     # --- looking ----------------------------------------------------------------------------------
 
