@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -12,6 +13,8 @@ from typing import Any
 from aclnn_server.sessions.limits import Limits
 
 ENVIRONMENT_PREFIX = "ACLNN_SERVE_"
+CLIENT_VARIABLES = tuple(ENVIRONMENT_PREFIX + name for name in ("TOKEN", "TOKEN_FILE", "TLS_CA"))
+"""What the commands that connect to a server read from the environment."""
 
 
 class ConfigError(ValueError):
@@ -56,6 +59,10 @@ class ServerConfig:
     max_buffers: int = _setting(Limits.buffers, "buffers of one context")
     max_events: int = _setting(Limits.events, "events of one context")
     max_submit_calls: int = _setting(Limits.submit_calls, "open Submit calls of the server")
+    context_rate: float = _setting(1000.0, "new contexts a second of the server; 0: any number")
+    client_context_rate: float = _setting(
+        100.0, "new contexts a second of one token, or of one machine without; 0: any number"
+    )
     log_level: str = _setting("info", "debug, info, warning or error")
 
     def __post_init__(self) -> None:
@@ -67,6 +74,8 @@ class ServerConfig:
                 raise ConfigError(
                     f"{setting.name} is {value}; it must be at least {lowest} and at most {highest}"
                 )
+        if not self.lease_seconds:
+            raise ConfigError("lease_seconds is 0; a context would end before it is used")
         if self.log_level not in _LOG_LEVELS:
             raise ConfigError(
                 f"log_level is {self.log_level!r}; allowed are {', '.join(_LOG_LEVELS)}"
@@ -92,7 +101,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for setting in fields(ServerConfig):
         flag = "--" + setting.name.replace("_", "-")
         default = setting.default
-        text = f"{setting.metadata['help']} (default: {default})"
+        text = setting.metadata["help"]
+        text += "" if default == "" else f" (default: {default})"
         if isinstance(default, bool):
             parser.add_argument(
                 flag,
@@ -101,11 +111,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 help=setting.metadata["help"],
             )
         else:
-            parser.add_argument(flag, default=None, metavar=_metavar(default), help=text)
+            parser.add_argument(flag, default=None, metavar=_metavar(setting), help=text)
 
 
-def _metavar(default: object) -> str:
-    return {int: "N", float: "SECONDS"}.get(type(default), "TEXT")
+def _metavar(setting: dataclasses.Field[Any]) -> str:
+    if setting.default == "":
+        return "FILE"
+    if setting.name.endswith("_seconds"):
+        return "SECONDS"
+    return "TEXT" if isinstance(setting.default, str) else "N"
 
 
 def load(flags: Mapping[str, object], environment: Mapping[str, str] = os.environ) -> ServerConfig:
@@ -127,6 +141,23 @@ def load(flags: Mapping[str, object], environment: Mapping[str, str] = os.enviro
         elif environment.get(variable):
             values[setting.name] = _read(setting, environment[variable], variable)
     return ServerConfig(**values)  # type: ignore[arg-type]
+
+
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What to say of each ``ACLNN_SERVE_…`` variable that is none: it has no effect, and what was meant.
+
+    Their values are not told.
+    """
+    known = {setting.name.upper() for setting in fields(ServerConfig)}
+    told = []
+    for variable in sorted(set(environment) - set(CLIENT_VARIABLES)):
+        name = variable.removeprefix(ENVIRONMENT_PREFIX)
+        if name == variable or name in known:
+            continue
+        near = difflib.get_close_matches(name, known, 1, 0.75)
+        meant = f"; did you mean {ENVIRONMENT_PREFIX}{near[0]}?" if near else ""
+        told.append(f"{variable} is no setting and has no effect{meant}")
+    return told
 
 
 def _read(setting: dataclasses.Field[Any], value: object, source: str) -> object:

@@ -28,6 +28,7 @@ from aclnn_server.service.operator_calls import OperatorCalls
 from aclnn_server.service.rpc import CHUNK_THREADS, SERVICES, Service
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.sessions.context import Environment
+from aclnn_server.sessions.rates import Arrivals
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.streams import Workers
 
@@ -76,7 +77,8 @@ class Server:
         self.backend = backend or open_backend(config.backend, **_backend_options(config))
         self._workers = Workers(config.workers or os.cpu_count() or 1)
         environment = Environment(config.limits, self._workers, clock, unexpected)
-        self.registry = Registry(self.backend.devices, environment)
+        arrivals = Arrivals(config.context_rate, config.client_context_rate, clock)
+        self.registry = Registry(self.backend.devices, environment, arrivals)
         self._server_calls = ServerCalls(config, self.backend, self.registry)
         self._service = Service(
             self.registry, OperatorCalls(self.backend), self._server_calls, config.max_submit_calls

@@ -72,7 +72,10 @@ def start() -> Iterator[Start]:
 
 
 def test_banner_log_and_sigterm(start: Start) -> None:
-    process = start("--listen", "127.0.0.1:0", "--log-level", "info", "--soc", "ascend910b")
+    process = start(
+        *("--listen", "127.0.0.1:0", "--log-level", "info", "--soc", "ascend910b"),
+        ACLNN_SERVE_LEASE_SECOND="10",
+    )
     banner = process.banner()
     assert banner.startswith(f"aclnn-serve {__version__} listening on 127.0.0.1:")
     assert "(backend numpy, devices 0: " in banner
@@ -84,6 +87,8 @@ def test_banner_log_and_sigterm(start: Start) -> None:
     assert (code, out) == (Exit.DONE, "")
     told = [json.loads(line) for line in err.splitlines()]
     assert [line["message"] for line in told if line["logger"] == "aclnn_server.cli.serve"] == [
+        "ACLNN_SERVE_LEASE_SECOND is no setting and has no effect; "
+        "did you mean ACLNN_SERVE_LEASE_SECONDS?",
         "SIGTERM: stopping within 10 seconds",
         "stopped",
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import grpc
 import numpy as np
@@ -14,6 +14,8 @@ from google.protobuf.message import Message
 from aclnn.errors import HandleNotFoundError, InvalidParameterError, LimitExceededError
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2 as op
+from aclnn_server.service.calls import Call
+from aclnn_server.sessions.tenants import Tenant
 from tests.service.calling import (
     DEADLINE,
     PROTOCOL,
@@ -40,6 +42,9 @@ from tests.service.requests import (
     run,
     tensor,
 )
+
+if TYPE_CHECKING:
+    from aclnn_server.sessions.registry import Registry
 
 T = TypeVar("T")
 Made = tuple[str, Callable[[int], Message], Callable[[int], Message]]
@@ -115,6 +120,42 @@ def test_contexts_of_a_server(serve: Serve, backend: GatedBackend) -> None:
     assert (stubs.usage(), backend.device.streams_made) == before
     first.close()
     stubs.device.CreateStream(lone, timeout=DEADLINE)
+
+
+def test_new_contexts_of_a_machine(serve: Serve) -> None:
+    stubs = serve(client_context_rate=0.1)
+    lone = pb.CreateStreamRequest(protocol_version=PROTOCOL)
+    stubs.device.CreateStream(lone, timeout=DEADLINE)
+    for call, request in (
+        (stubs.device.CreateContext, pb.CreateContextRequest(protocol_version=PROTOCOL)),
+        (stubs.device.CreateStream, lone),
+    ):
+        error = failed(call, request)
+        assert isinstance(error, LimitExceededError)
+        assert "faster than the 0.1 a second that this client may have" in error.message
+        assert 0 < error.retry_after_ms <= 10_000
+    assert stubs.usage()["contexts"] == 1
+
+
+@pytest.mark.parametrize(
+    ("peer", "machine"),
+    [
+        ("ipv4:10.0.0.7:43210", "10.0.0.7/32"),
+        ("ipv6:%5B2001:db8::1%5D:43210", "2001:db8::/64"),
+        ("ipv6:[2001:db8::2]:1", "2001:db8::/64"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:1", "fe80::/64"),
+        ("ipv6:%5B::1%5D:1", "::/64"),
+        ("unix:/run/aclnn.sock", "unix"),
+        ("unix:", "unix"),
+        ("ipv4:nonsense", "nonsense"),
+        ("", ""),
+    ],
+)
+def test_clients_are_told_apart_by_their_machines(peer: str, machine: str) -> None:
+    call = Call(cast("Registry", None), peer=lambda: peer)
+    assert call.client == machine
+    named = Call(cast("Registry", None), peer=lambda: peer, tenant=Tenant("alice"))
+    assert named.client == "name alice"
 
 
 def test_commands_of_a_stream(

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Self
 from aclnn_server.cli import logs
 from aclnn_server.cli.exits import CommandError, Exit, describe_exits
 from aclnn_server.cli.parsing import PROGRAM, Commands, Parser, add_command, append_help
-from aclnn_server.config import ENVIRONMENT_PREFIX, ConfigError, ServerConfig, add_arguments, load
+from aclnn_server.config import (
+    ENVIRONMENT_PREFIX,
+    ConfigError,
+    ServerConfig,
+    add_arguments,
+    load,
+    unknown_variables,
+)
 
 if TYPE_CHECKING:
     from aclnn_server.server import Server
@@ -56,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
         except ConfigError as error:
             raise CommandError(str(error)) from None
         logs.start(config.log_level)
+        for told in unknown_variables():
+            _LOG.warning("%s", told)
         server = _start(config)
         try:
             print(server.banner(), flush=True)

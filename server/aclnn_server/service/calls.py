@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from ipaddress import ip_address, ip_network
 from typing import Protocol
+from urllib.parse import unquote
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -14,6 +16,7 @@ from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.handles import unknown
 from aclnn_server.sessions.limits import Usage
 from aclnn_server.sessions.registry import Registry
+from aclnn_server.sessions.tenants import ANYBODY, Tenant
 
 LONGEST_SECONDS = 1e9
 """Longest wait or lease, some thirty years; beyond it threads cannot wait."""
@@ -40,6 +43,10 @@ class Call:
     """Context of the Submit call that carries the command; ``None`` for a unary call."""
     expired: Callable[[], bool] | None = None
     """Tells that nobody waits for the answer any more."""
+    tenant: Tenant = ANYBODY
+    """Who calls."""
+    peer: Callable[[], str] = str
+    """Tells where the call comes from, in gRPC's words."""
     _named: list[Context] = field(default_factory=list)
     """Contexts whose leases a unary call keeps from ending until it is over."""
 
@@ -54,6 +61,11 @@ class Call:
         return context
 
     @property
+    def client(self) -> str:
+        """Who calls, for the rate of new contexts: a name, or the machine's address where nobody has one."""
+        return f"name {self.tenant.name}" if self.tenant.name else _machine(self.peer())
+
+    @property
     def message_bytes(self) -> int:
         """Bytes that one message may have."""
         return self.registry.limits.message_bytes
@@ -65,7 +77,7 @@ class Call:
             HandleNotFoundError, SessionLostError: no such context; inside Submit also another one.
         """
         if self.submitted is None:
-            return self._keep(self.registry.context(request.context_id))
+            return self._keep(self.registry.context(request.context_id, self.tenant))
         if self.submitted.closed or request.context_id not in ("", self.submitted.id):
             raise unknown("context", "context_id")
         return self.submitted
@@ -81,14 +93,29 @@ class Call:
                 raise unknown("context", "context_id")
             return self.submitted.session(request.stream_id)
         if context_id:
-            return self._keep(self.registry.context(context_id)).session(request.stream_id)
-        session = self.registry.session(request.stream_id)
+            return self._keep(self.registry.context(context_id, self.tenant)).session(
+                request.stream_id
+            )
+        session = self.registry.session(request.stream_id, self.tenant)
         self._keep(session.context)
         return session
 
     def session_or_none(self, request: _Streamed) -> Session | None:
         """Session of the stream that the request names, or ``None`` where it names none."""
         return self.session(request) if request.stream_id else None
+
+
+def _machine(peer: str) -> str:
+    """The machine in gRPC's ``ipv4:…:port``, ``ipv6:[…]:port`` or ``unix:…``; of IPv6 its /64 network."""
+    kind, _, rest = peer.partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return kind
+    host = unquote(rest).rpartition(":")[0].strip("[]").partition("%")[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return rest
+    return str(ip_network((address, 64 if address.version == 6 else 32), strict=False))
 
 
 def seconds(duration: Duration, parameter: str) -> float:

@@ -29,6 +29,7 @@ from aclnn_server.service.failures import foreseen
 from aclnn_server.service.operator_calls import OperatorCalls
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.sessions.registry import Registry
+from aclnn_server.sessions.tenants import ANYBODY, Tenant
 
 _R = TypeVar("_R")
 
@@ -67,8 +68,23 @@ class Service:
     """Every call of the schema, unary and inside Submit."""
 
     def __init__(
-        self, registry: Registry, operators: OperatorCalls, server: ServerCalls, submit_calls: int
+        self,
+        registry: Registry,
+        operators: OperatorCalls,
+        server: ServerCalls,
+        submit_calls: int,
+        identify: Callable[[grpc.ServicerContext], Tenant] = lambda _: ANYBODY,
     ) -> None:
+        """Prepares the calls.
+
+        Args:
+            registry: contexts.
+            operators: calls of OperatorService.
+            server: calls that belong to the server.
+            submit_calls: Submit calls that may be open.
+            identify: tells whose a call is; it has been let in already.
+        """
+        self._identify = identify
         self._registry = registry
         self._operators = operators
         self._server = server
@@ -123,9 +139,13 @@ class Service:
             return grpc.unary_unary_rpc_method_handler(self._guarded(self._create_stream), *codec)
         if name in self._commands:
             return grpc.unary_unary_rpc_method_handler(self._guarded(self._commands[name]), *codec)
-        act = getattr(self._server if hasattr(self._server, name) else self._operators, name)
+        if hasattr(self._server, name):
+            return grpc.unary_unary_rpc_method_handler(
+                self._guarded(getattr(self._server, name)), *codec
+            )
+        tell = getattr(self._operators, name)
         return grpc.unary_unary_rpc_method_handler(
-            self._guarded(lambda _, request: act(request)), *codec
+            self._guarded(lambda _, request: tell(request)), *codec
         )
 
     def _guarded(
@@ -140,7 +160,12 @@ class Service:
     @contextmanager
     def _unary(self, rpc: grpc.ServicerContext) -> Iterator[Call]:
         """One call, from its beginning to its end; what it fails with is told to the client."""
-        call = Call(self._registry, expired=lambda: not rpc.is_active())
+        call = Call(
+            self._registry,
+            expired=lambda: not rpc.is_active(),
+            tenant=self._identify(rpc),
+            peer=rpc.peer,
+        )
         try:
             with self.in_hand:
                 yield call
@@ -155,7 +180,7 @@ class Service:
         if request.context_id:
             response: Message = self._commands["create_stream"](call, request)
             return response
-        return self._server.create_lone_stream(request)
+        return self._server.create_lone_stream(call, request)
 
     def _read_chunks(
         self, request: pb.ReadBufferRequest, rpc: grpc.ServicerContext
@@ -170,7 +195,7 @@ class Service:
         with self._lock:
             self._open += 1
         try:
-            yield from self._batches(map(_readable, requests))
+            yield from self._batches(map(_readable, requests), rpc)
         except grpc.RpcError:
             return  # the client is gone; its context waits for it, for the time of its lease
         except Exception as error:
@@ -179,7 +204,7 @@ class Service:
             with self._lock:
                 self._open -= 1
 
-    def _batches(self, requests: Iterator[Batch]) -> Iterator[bytes]:
+    def _batches(self, requests: Iterator[Batch], rpc: grpc.ServicerContext) -> Iterator[bytes]:
         if self._open > self._limit:
             raise LimitExceededError(
                 f"the server has {self._limit} open Submit calls, as many as allowed",
@@ -192,11 +217,14 @@ class Service:
             raise InvalidParameterError(
                 "the first request names no context", parameter="context_id"
             )
-        context = self._registry.context(first.context_id)
+        tenant = self._identify(rpc)
+        context = self._registry.context(first.context_id, tenant)
         context.begin_call()
         try:
             call = Call(self._registry, context)
             for batch in chain((first,), requests):
+                if tenant.watched:
+                    tenant.proceed(lambda: not rpc.is_active())
                 yield context.batches.once(
                     batch.sequence, batch.acknowledged, partial(self._answer, call, batch)
                 )

@@ -9,7 +9,7 @@ from aclnn.errors import ServerUnavailable, VersionMismatchError
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn_server.backends.base import Backend
 from aclnn_server.config import ServerConfig
-from aclnn_server.service.calls import duration, encode_usage, seconds
+from aclnn_server.service.calls import Call, duration, encode_usage, seconds
 from aclnn_server.sessions.registry import Registry
 
 
@@ -23,26 +23,30 @@ class ServerCalls:
         self.draining = False
         """Whether the server is stopping and opens no context any more."""
 
-    def get_server_info(self, request: pb.GetServerInfoRequest) -> pb.GetServerInfoResponse:
-        """What the server is and holds."""
+    def get_server_info(
+        self, call: Call, request: pb.GetServerInfoRequest
+    ) -> pb.GetServerInfoResponse:
+        """What the server is, and what it holds for the caller."""
+        tenant, registry = call.tenant, self._registry
+        usage = registry.usage if tenant.sees_all else registry.usage_of(tenant)
         return pb.GetServerInfoResponse(
             version=__version__,
             protocol_min=PROTOCOL_VERSION,
             protocol_max=PROTOCOL_VERSION,
-            epoch=self._registry.epoch,
+            epoch=registry.epoch,
             backend=self._backend.name,
             soc=self._config.soc,
-            device_count=len(self._backend.devices),
+            device_count=len(registry.devices_of(tenant)),
             operator_count=len(self._backend.operators),
-            limits=pb.Limits(**asdict(self._config.limits)),
-            usage=encode_usage(self._registry.usage),
+            limits=pb.Limits(**asdict(tenant.narrow(self._config.limits))),
+            usage=encode_usage(usage),
             default_lease=duration(self._config.lease_seconds),
         )
 
-    def list_devices(self, request: pb.ListDevicesRequest) -> pb.ListDevicesResponse:
-        """The devices with their memory."""
+    def list_devices(self, call: Call, request: pb.ListDevicesRequest) -> pb.ListDevicesResponse:
+        """The devices that the caller may use, with their memory."""
         response = pb.ListDevicesResponse()
-        for device in self._backend.devices:
+        for device in self._registry.devices_of(call.tenant):
             free, total = device.memory_info()
             response.devices.add(
                 index=device.index,
@@ -53,31 +57,38 @@ class ServerCalls:
             )
         return response
 
-    def create_context(self, request: pb.CreateContextRequest) -> pb.CreateContextResponse:
+    def create_context(
+        self, call: Call, request: pb.CreateContextRequest
+    ) -> pb.CreateContextResponse:
         """Opens a context."""
         self._check_welcome(request.protocol_version)
         lease = self._config.lease_seconds
         if request.HasField("lease"):
             lease = min(lease, seconds(request.lease, "lease"))
         index = request.device_index if request.HasField("device_index") else None
-        context = self._registry.create_context(index, lease)
+        context = self._registry.create_context(index, lease, call.tenant, call.client)
         return pb.CreateContextResponse(
             context_id=context.id,
             stream_id=context.default_session.id,
             device_index=context.device.index,
             lease=duration(lease),
-            limits=pb.Limits(**asdict(context.limits)),
+            limits=pb.Limits(**asdict(call.tenant.narrow(context.limits))),
         )
 
-    def destroy_context(self, request: pb.DestroyContextRequest) -> pb.DestroyContextResponse:
+    def destroy_context(
+        self, call: Call, request: pb.DestroyContextRequest
+    ) -> pb.DestroyContextResponse:
         """Ends a context."""
-        self._registry.destroy_context(self._registry.context(request.context_id))
+        self._registry.destroy_context(self._registry.context(request.context_id, call.tenant))
         return pb.DestroyContextResponse()
 
-    def create_lone_stream(self, request: pb.CreateStreamRequest) -> pb.CreateStreamResponse:
+    def create_lone_stream(
+        self, call: Call, request: pb.CreateStreamRequest
+    ) -> pb.CreateStreamResponse:
         """Opens a context for one stream, for clients that want nothing else."""
         self._check_welcome(request.protocol_version)
-        session = self._registry.create_lone_stream(self._config.lease_seconds)
+        lease = self._config.lease_seconds
+        session = self._registry.create_lone_stream(lease, call.tenant, call.client)
         return pb.CreateStreamResponse(stream_id=session.id, context_id=session.context.id)
 
     def _check_welcome(self, version: int) -> None:

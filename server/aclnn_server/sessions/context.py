@@ -26,6 +26,7 @@ from aclnn_server.sessions.limits import Limits, Usage
 from aclnn_server.sessions.memory import Account, Buffer
 from aclnn_server.sessions.meters import ContextMeter, Meters
 from aclnn_server.sessions.streams import Mark, Stream, Workers
+from aclnn_server.sessions.tenants import ANYBODY, Tenant
 
 REMEMBERED_EXECUTORS = 4096
 """Ids of run executors that are remembered, to tell a second use from an id that never was."""
@@ -167,14 +168,20 @@ class Context:
     """One client's tenancy on one device. Its methods may be called from any thread."""
 
     def __init__(
-        self, context_id: str, device: Device, lease: float, environment: Environment
+        self,
+        context_id: str,
+        device: Device,
+        lease: float,
+        environment: Environment,
+        tenant: Tenant = ANYBODY,
     ) -> None:
         limits = environment.limits
         self.id = context_id
+        self.tenant = tenant
         self.device = device
         self.lease = lease
         self.limits = limits
-        self.account = Account(device, limits.context_bytes)
+        self.account = Account(device, limits.context_bytes, tenant.memory)
         self.buffers: Handles[Buffer] = Handles("buffer", limits.buffers)
         self.executors: Handles[Executor] = Handles("executor", limits.executors)
         self.events: Handles[Event] = Handles("event", limits.events)
@@ -190,6 +197,11 @@ class Context:
         self._lock = threading.RLock()
         self._run_before: OrderedDict[int, str] = OrderedDict()
         self._seen = environment.clock()
+
+    @property
+    def owner(self) -> str:
+        """Name of whoever it belongs to; empty where nobody in particular."""
+        return self.tenant.name
 
     # --- lease ------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from aclnn.errors import HandleNotFoundError, InvalidParameterError, OutOfMemoryError
 from aclnn_server.backends.base import Device, Memory
+from aclnn_server.sessions.tenants import Allowance
 
 if TYPE_CHECKING:
     from aclnn_server.sessions.streams import Stream
@@ -19,14 +20,15 @@ _REMEMBERED_STREAMS = 8
 
 
 class Account:
-    """Counts a context's bytes of device memory against its quota."""
+    """Counts a context's bytes of device memory against its quota, and against its tenant's."""
 
-    def __init__(self, device: Device, limit: int) -> None:
+    def __init__(self, device: Device, limit: int, shared: Allowance | None = None) -> None:
         self.device = device
         self.limit = limit
         self.used = 0
         self.buffers = 0
         """Buffers of the client whose memory has not gone back, freed or not."""
+        self._shared = shared
         self._lock = threading.Lock()
 
     def allocate(self, size: int, what: str) -> Memory:
@@ -76,11 +78,15 @@ class Account:
                 raise OutOfMemoryError(
                     f"{what} asks for {size} bytes; the context has {free} free of its {self.limit}"
                 )
+            if self._shared is not None:
+                self._shared.take(size, what)
             self.used += size
 
     def _credit(self, size: int) -> None:
         with self._lock:
             self.used -= size
+        if self._shared is not None:
+            self._shared.give_back(size)
 
     def count_buffers(self, change: int) -> None:
         """Counts a client's buffer, 1 when it is made and -1 when its memory has gone back."""

@@ -6,21 +6,35 @@ import secrets
 import threading
 from collections.abc import Sequence
 
-from aclnn.errors import HandleNotFoundError, ServerUnavailable, SessionLostError
+from aclnn.errors import (
+    HandleNotFoundError,
+    PermissionDeniedError,
+    ServerUnavailable,
+    SessionLostError,
+    UnauthenticatedError,
+)
 from aclnn_server.backends.base import Device
 from aclnn_server.sessions.context import Context, Environment, Session
 from aclnn_server.sessions.handles import check_room, unknown
 from aclnn_server.sessions.limits import Limits, Usage
+from aclnn_server.sessions.rates import Arrivals
+from aclnn_server.sessions.tenants import ANYBODY, Tenant
 
 
 class Registry:
-    """The contexts of a server."""
+    """The contexts of a server. A context is found by its tenant only; to others it does not exist."""
 
-    def __init__(self, devices: Sequence[Device], environment: Environment) -> None:
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        environment: Environment,
+        arrivals: Arrivals | None = None,
+    ) -> None:
         self.epoch = secrets.token_hex(4)
         """Changes with every start; part of every id, so that ids of before a restart are recognised."""
         self._devices = devices
         self._environment = environment
+        self._arrivals = arrivals or Arrivals()
         self._contexts: dict[str, Context] = {}
         self._sessions: dict[str, Session] = {}
         self._owned: set[str] = set()
@@ -34,24 +48,34 @@ class Registry:
 
     # --- making -----------------------------------------------------------------------------------
 
-    def create_context(self, device_index: int | None, lease: float) -> Context:
+    def create_context(
+        self,
+        device_index: int | None,
+        lease: float,
+        tenant: Tenant = ANYBODY,
+        client: str = "",
+    ) -> Context:
         """Opens a context with its default stream.
 
         Args:
             device_index: device to open it on; ``None``: the one with most free memory.
             lease: seconds that its client may be silent.
+            tenant: whose it is.
+            client: who opens it, for the rate of new contexts.
 
         Raises:
             HandleNotFoundError: no such device.
-            LimitExceededError: as many contexts as allowed exist.
+            PermissionDeniedError: a device that the tenant may not use.
+            LimitExceededError: as many contexts as allowed exist, or they come too often.
             ServerUnavailable: the server is stopping.
         """
-        device = self._place(device_index)
-        context = Context(self._new_id(), device, lease, self._environment)
+        device = self._place(device_index, tenant)
+        self._arrivals.admit(client, tenant.arrivals)
+        context = Context(self._new_id(), device, lease, self._environment, tenant)
         with self._lock:
             if self._closed:
                 raise ServerUnavailable("the server is stopping")
-            check_room(len(self._contexts), self._environment.limits.contexts, "contexts", "server")
+            self._check_room(tenant)
             self._contexts[context.id] = context
             if (meters := self._environment.meters) is not None:
                 context.meter = meters.open(device.index, "")
@@ -62,9 +86,25 @@ class Registry:
             raise
         return context
 
-    def _place(self, index: int | None) -> Device:
+    def _check_room(self, tenant: Tenant) -> None:
+        if tenant.ended_because:  # meanwhile: nobody would end the context
+            raise UnauthenticatedError(tenant.ended_because)
+        check_room(len(self._contexts), self._environment.limits.contexts, "contexts", "server")
+        if tenant.quota.contexts is not None:
+            own = len(self.contexts_of(tenant))
+            check_room(own, tenant.quota.contexts, "contexts", f"token {tenant.name!r}")
+
+    def _place(self, index: int | None, tenant: Tenant) -> Device:
+        allowed = self.devices_of(tenant)
+        indices = [device.index for device in allowed]
+        if tenant.quota.devices is not None and (not indices or index not in (None, *indices)):
+            raise PermissionDeniedError(
+                f"device_index is {'not set' if index is None else index}; the token {tenant.name!r} may "
+                f"use of this server's devices {', '.join(map(str, indices)) or 'none'}",
+                parameter="device_index",
+            )
         if index is None:
-            return max(self._devices, key=lambda device: device.memory_info()[0])
+            return max(allowed, key=lambda device: device.memory_info()[0])
         if index >= len(self._devices):
             raise HandleNotFoundError(
                 f"device_index is {index}; the server has devices 0 to {len(self._devices) - 1}",
@@ -82,9 +122,11 @@ class Registry:
             self._sessions[session.id] = session
         return session
 
-    def create_lone_stream(self, lease: float) -> Session:
+    def create_lone_stream(
+        self, lease: float, tenant: Tenant = ANYBODY, client: str = ""
+    ) -> Session:
         """Opens a context for one stream: it ends with that stream. Errors as :meth:`create_context`."""
-        context = self.create_context(None, lease)
+        context = self.create_context(None, lease, tenant, client)
         with self._lock:
             self._owned.add(context.default_session.id)
         return context.default_session
@@ -94,23 +136,23 @@ class Registry:
 
     # --- finding ----------------------------------------------------------------------------------
 
-    def context(self, context_id: str) -> Context:
-        """Finds a context and renews its lease.
+    def context(self, context_id: str, tenant: Tenant = ANYBODY) -> Context:
+        """Finds a tenant's context and renews its lease.
 
         Raises:
             HandleNotFoundError: no such context.
             SessionLostError: the id is of before the server restarted.
         """
         found = self._contexts.get(context_id)
-        if found is None or found.closed:
+        if found is None or found.closed or found.tenant is not tenant:
             raise self._missing("context", context_id)
         found.renew()
         return found
 
-    def session(self, stream_id: str) -> Session:
-        """Finds a stream's session and renews its context's lease; errors as :meth:`context`."""
+    def session(self, stream_id: str, tenant: Tenant = ANYBODY) -> Session:
+        """Finds a tenant's stream and renews its context's lease; errors as :meth:`context`."""
         found = self._sessions.get(stream_id)
-        if found is None or found.context.closed:
+        if found is None or found.context.closed or found.context.tenant is not tenant:
             raise self._missing("stream", stream_id)
         found.context.renew()
         return found
@@ -166,6 +208,13 @@ class Registry:
                 ended += 1
         return ended
 
+    def evict(self, tenant: Tenant) -> int:
+        """Destroys the contexts of a tenant that may make no calls any more; returns how many."""
+        contexts = self.contexts_of(tenant)
+        for context in contexts:
+            self.destroy_context(context)
+        return len(contexts)
+
     def close(self) -> None:
         """Destroys every context, and opens no more."""
         with self._lock:
@@ -178,11 +227,27 @@ class Registry:
     @property
     def usage(self) -> Usage:
         """What all contexts hold together."""
-        total = Usage()
-        for context in list(self._contexts.values()):
-            total.add(context.usage)
-        return total
+        return _sum_of(list(self._contexts.values()))
+
+    def usage_of(self, tenant: Tenant) -> Usage:
+        """What all contexts of a tenant hold together."""
+        return _sum_of(self.contexts_of(tenant))
+
+    def contexts_of(self, tenant: Tenant) -> list[Context]:
+        """The contexts of a tenant."""
+        return [context for context in list(self._contexts.values()) if context.tenant is tenant]
+
+    def devices_of(self, tenant: Tenant) -> list[Device]:
+        """The devices that a tenant may use."""
+        return [device for device in self._devices if tenant.may_use(device.index)]
 
     def contexts_on(self, device: Device) -> int:
         """Number of contexts on a device."""
         return sum(context.device is device for context in list(self._contexts.values()))
+
+
+def _sum_of(contexts: list[Context]) -> Usage:
+    total = Usage()
+    for context in contexts:
+        total.add(context.usage)
+    return total
