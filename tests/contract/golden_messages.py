@@ -310,6 +310,11 @@ GOLDEN: list[tuple[str, Message, str]] = [
     ),
     ("QueryStreamRequest", device.QueryStreamRequest(stream_id="s"), "0a0173"),
     ("QueryStreamResponse", device.QueryStreamResponse(complete=True), "0801"),
+    (
+        "QueryStreamResponse with timing",
+        device.QueryStreamResponse(complete=True, timing=operator.Timing(run_ns=3)),
+        "080112021803",
+    ),
     ("DestroyStreamRequest", device.DestroyStreamRequest(stream_id="s"), "0a0173"),
     # DeviceService: memory
     (
@@ -403,6 +408,11 @@ GOLDEN: list[tuple[str, Message, str]] = [
         "08ffffffffffffffffff01",
     ),
     # Submit
+    (
+        "Command of a trace",
+        device.Command(free=device.FreeRequest(buffer_id=1), traceparent="00-ab-cd-01"),
+        "32021001c2010b30302d61622d63642d3031",
+    ),
     (
         "Error",
         FAILURE,

@@ -12,11 +12,14 @@ import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from aclnn.v1 import admin_service_pb2 as admin
 from aclnn.v1 import device_service_pb2 as device
 from aclnn.v1 import error_pb2 as error
 from aclnn.v1 import operator_service_pb2 as operator
 from aclnn.v1 import tensor_pb2 as tensor
-from tests.contract.golden_messages import GOLDEN
+from tests.contract import golden_admin, golden_messages
+
+GOLDEN = [*golden_messages.GOLDEN, *golden_admin.GOLDEN]
 
 # In the order of their numbers, from 0.
 DATA_TYPES = """
@@ -70,7 +73,7 @@ def messages_in(message: Message) -> Iterator[Message]:
 def test_every_field_of_the_schema_is_in_the_table() -> None:
     schema: list[Descriptor] = [
         descriptor
-        for file in (tensor, error, operator, device)
+        for file in (tensor, error, operator, device, admin)
         for descriptor in file.DESCRIPTOR.message_types_by_name.values()
     ]
     every_field: set[FieldDescriptor] = {field for message in schema for field in message.fields}

@@ -185,7 +185,7 @@ class ExecuteRequest(_message.Message):
     asynchronous: _builtins.bool
     """Answer when queued instead of when done. Refused where an output is returned in the response."""
     report_timing: _builtins.bool
-    """Ask for ExecuteResponse.timing."""
+    """Ask for ExecuteResponse.timing, and for QueryStreamResponse.timing once the work is done."""
     @_builtins.property
     def workspace(self) -> Global___Workspace:
         """Scratch memory of the client. Absent: the stream's session lends its own."""
@@ -228,7 +228,9 @@ class Timing(_message.Message):
     copy_in_ns: _builtins.int
     """Taking inline inputs in, nanoseconds."""
     run_ns: _builtins.int
-    """Computing, nanoseconds."""
+    """Computing, nanoseconds; on a device that computes later than it is told to, and where nobody waits,
+    as the device's own clock has it.
+    """
     copy_out_ns: _builtins.int
     """Taking inline outputs out, nanoseconds."""
     def __init__(
@@ -293,7 +295,7 @@ class ExecuteResponse(_message.Message):
 
     @_builtins.property
     def timing(self) -> Global___Timing:
-        """Set where report_timing was."""
+        """Set where report_timing was, and the work is done."""
 
     def __init__(
         self,

@@ -100,7 +100,7 @@ class Service:
         device = DeviceCalls()
         self._commands: dict[str, Callable[[Call, Any], Any]] = {
             field.name: getattr(operators if hasattr(operators, field.name) else device, field.name)
-            for field in pb.Command.DESCRIPTOR.fields
+            for field in pb.Command.DESCRIPTOR.oneofs_by_name["command"].fields
         }
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
