@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +11,14 @@ import numpy.typing as npt
 
 from aclnn import dtypes
 from aclnn.dtypes import DType
-from aclnn.errors import InvalidParameterError, UnsupportedError
+from aclnn.errors import InvalidParameterError, OutOfMemoryError, UnsupportedError
 from aclnn.tensors import TensorSpec, pack, unpack
 
 Array = npt.NDArray[Any]
 ArrayLike = Any
-"""A NumPy array, an object with ``__dlpack__`` or ``__array__``, numbers, or nested lists of them."""
+"""A NumPy array, an object with ``__dlpack__`` or ``__array__``, numbers, or nested lists of them.
+
+Python's own numbers become what an aclScalar of them is: FLOAT, COMPLEX64, INT64 or BOOL."""
 DTypeLike = Any
 """A NumPy dtype, its type or name (``"float32"``), or ACL's name (``"FLOAT"``, ``"BF16"``)."""
 
@@ -42,13 +45,17 @@ def as_array(value: ArrayLike, dtype: DTypeLike = None, parameter: str = "array"
 
     Args:
         value: see :data:`ArrayLike`; memory of another device than the CPU is refused.
-        dtype: element type to convert to, as ``numpy.ndarray.astype`` does; default that of `value`.
+        dtype: element type to convert to, as ``numpy.ndarray.astype`` does; default that of `value`,
+            where that is Python's numbers, see :data:`ArrayLike`.
         parameter: name for errors.
 
     Raises:
-        InvalidParameterError: 161002, it is no array, or ACL has no such dtype.
+        InvalidParameterError: 161002, it is no array, ACL has no such dtype, or a Python number is too
+            large for its own.
     """
     array = _as_array(value, parameter)
+    if dtype is None and array is not value and array.dtype in _NARROWED and _is_python(value):
+        array = _narrowed(array, parameter)
     wanted = data_type(array.dtype if dtype is None else dtype, "dtype")
     if wanted.numpy is None:
         raise InvalidParameterError(
@@ -83,6 +90,46 @@ def _as_array(value: ArrayLike, parameter: str) -> Array:
     ) from None
 
 
+_NARROWED = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}
+
+
+def _is_python(value: object) -> bool:
+    """Whether these are numbers of Python, in lists or not: they have no element type of their own."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_python, value))
+    return isinstance(value, complex | float | int) and not isinstance(value, np.generic)
+
+
+def _narrowed(array: Array, parameter: str) -> Array:
+    with np.errstate(over="ignore"):
+        narrowed: Array = array.astype(_NARROWED[array.dtype])
+    lost = np.isfinite(array) & ~np.isfinite(narrowed)
+    if lost.any():
+        raise InvalidParameterError(
+            f"{parameter} has {array[lost].flat[0]}, which is too large for {data_type(narrowed.dtype)}; "
+            f"give it as an array of {array.dtype}",
+            parameter=parameter,
+        )
+    return narrowed
+
+
+def allocate(shape: int | tuple[int, ...], dtype: npt.DTypeLike | None) -> Array:
+    """An array to download into.
+
+    Raises:
+        OutOfMemoryError: 207001, this program cannot have so much memory.
+    """
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError) as error:
+        shape = (shape,) if isinstance(shape, int) else shape
+        needed = math.prod(shape) * np.dtype(dtype).itemsize
+        raise OutOfMemoryError(
+            f"{needed} bytes, for an array of {list(shape)} of {np.dtype(dtype)}, are more than this "
+            "program can have on this machine"
+        ) from error
+
+
 def bytes_of(array: Array) -> memoryview:
     """The memory of a contiguous array, as bytes."""
     if array.nbytes == 0:
@@ -98,12 +145,13 @@ def result_array(spec: TensorSpec, out: Any) -> Array:  # noqa: ANN401 - to be c
 
     Raises:
         UnsupportedError: 207000, NumPy cannot hold such a tensor.
+        OutOfMemoryError: 207001, this program cannot have so much memory.
         InvalidParameterError: 161002, `out` does not fit.
     """
     check_plain(spec)
     numpy = spec.dtype.numpy
     if out is None:
-        return np.empty(spec.shape, numpy)
+        return allocate(spec.shape, numpy)
     if not isinstance(out, np.ndarray) or out.dtype != numpy or out.shape != spec.shape:
         given = (
             f"{list(out.shape)} of {out.dtype}"

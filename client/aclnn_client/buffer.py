@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from aclnn.errors import InvalidParameterError
 from aclnn.v1 import device_service_pb2 as pb
+from aclnn_client.arrays import allocate
 from aclnn_client.pending import CONTEXT, Pending, run
 from aclnn_client.transfer import download, upload
 
@@ -102,7 +103,7 @@ class AnyBuffer:
     async def _read(self, offset: int, size: int | None, *, progress: bool) -> bytes:
         size = self.size - offset if size is None else size
         self._check_range(offset, size)
-        into = np.empty(size, np.uint8)
+        into = allocate(size, np.uint8)
         await self.read_into(into.data, offset, progress=progress)
         return into.tobytes()
 

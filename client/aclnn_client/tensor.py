@@ -10,7 +10,7 @@ import numpy as np
 
 from aclnn.arguments import TensorArgument, encode_tensor
 from aclnn.dtypes import DType
-from aclnn.errors import InvalidParameterError
+from aclnn.errors import InvalidParameterError, OutOfMemoryError
 from aclnn.tensors import TensorSpec
 from aclnn.v1 import tensor_pb2
 from aclnn_client import arrays
@@ -117,7 +117,11 @@ class AnyTensor(Generic[BufferT]):
     async def download(self, out: Array | None = None, *, progress: bool = False) -> Array:
         """What the twins' ``numpy`` does."""
         spec = self.spec
-        array = arrays.result_array(spec, out)
+        try:
+            array = arrays.result_array(spec, out)
+        except OutOfMemoryError:
+            await self._tell_refused_memory()
+            raise
         if not spec.elements:
             return array
         spec.check_reach(parameter="tensor")
@@ -125,10 +129,14 @@ class AnyTensor(Generic[BufferT]):
         if arrays.is_direct(spec, array):
             await self.buffer.read_into(arrays.bytes_of(array), low, progress=progress)
         else:
-            span = np.empty(high - low, np.uint8)
+            span = arrays.allocate(high - low, np.uint8)
             await self.buffer.read_into(span.data, low, progress=progress)
             array[...] = arrays.from_span(spec, span)
         return array
+
+    async def _tell_refused_memory(self) -> None:
+        """Raises what the server refused the buffer with, if it did, by asking for its first byte."""
+        await self.buffer.read_into(memoryview(bytearray(1)), 0)
 
     async def _write(self, array: ArrayLike, *, progress: bool) -> None:
         spec = self.spec
@@ -180,6 +188,7 @@ class Tensor(AnyTensor[Buffer]):
 
         Raises:
             UnsupportedError: 207000, NumPy has no such dtype, or does not know the format's order.
+            OutOfMemoryError: 207001, this program cannot have so much memory.
             InvalidParameterError: 161002, `out` does not fit.
             AclnnError: work that used the buffer, or a command before, failed.
         """

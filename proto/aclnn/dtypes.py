@@ -101,7 +101,8 @@ def dtype(value: object) -> DType:
 
     Args:
         value: a :class:`DType`, ACL's name (``"FLOAT"``, ``"ACL_BF16"``), a NumPy dtype, its type
-            or its name (``"float32"``, ``np.float16``, ``ml_dtypes.bfloat16``, ``"bfloat16"``).
+            or its name (``"float32"``, ``np.float16``, ``ml_dtypes.bfloat16``, ``"bfloat16"``), or ACL's
+            number (0 for ``ACL_FLOAT``).
 
     Raises:
         TypeError: nothing of the kind is known, or ACL has no such type.
@@ -110,6 +111,8 @@ def dtype(value: object) -> DType:
         return value
     if isinstance(value, str) and value.removeprefix("ACL_") in _BY_NAME:
         return _BY_NAME[value.removeprefix("ACL_")]
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return _numbered(int(value))
     try:
         found = _BY_NUMPY.get(_numpy_dtype(value))
     except (TypeError, ValueError, SyntaxError):  # all three come from NumPy for odd text
@@ -117,6 +120,14 @@ def dtype(value: object) -> DType:
     if found is None:
         names = ", ".join(row.name for row in ALL)
         raise TypeError(f"{value!r} is no element type of ACL; known are NumPy's names of {names}")
+    return found
+
+
+def _numbered(acl: int) -> DType:
+    found = _BY_ACL.get(acl)
+    if found is None:
+        numbers = ", ".join(f"{row.acl} {row.name}" for row in ALL)
+        raise TypeError(f"{acl} is no number of an element type of ACL; known are {numbers}")
     return found
 
 

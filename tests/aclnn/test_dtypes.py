@@ -43,6 +43,8 @@ def test_found_by_every_name_and_number(row: DType) -> None:
     assert dtypes.dtype(f"ACL_{row.name}") is row
     assert dtypes.from_number(row.number) is row
     assert dtypes.from_acl(row.acl) is row
+    assert dtypes.dtype(row.acl) is row
+    assert dtypes.dtype(np.int32(row.acl)) is row
     assert repr(row) == row.name
 
 
@@ -96,7 +98,7 @@ def test_numpys_names(value: object, expected: DType) -> None:
     "value",
     [
         None,
-        5,
+        True,
         "",
         "ACL_",
         "double precision",
@@ -136,6 +138,10 @@ def test_unknown_numbers(number: int) -> None:
 @pytest.mark.parametrize("number", [-1, 5, 14, 28, 31])
 def test_unknown_numbers_of_ACL(number: int) -> None:
     assert dtypes.from_acl(number) is None
+    with pytest.raises(
+        TypeError, match=rf"^{number} is no number .* of ACL; known are 0 FLOAT, 1 "
+    ):
+        dtypes.dtype(number)
 
 
 @pytest.mark.parametrize("row", dtypes.ALL, ids=str)

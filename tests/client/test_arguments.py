@@ -49,6 +49,16 @@ def test_arguments_of_every_kind_arrive(gated: Context, backend: GatedBackend) -
     assert given[12:16] == (True, 0.1, 0.5, dtypes.FLOAT16)
 
 
+@pytest.mark.parametrize(
+    ("given", "arrives"),
+    [(0, dtypes.FLOAT), (np.int64(27), dtypes.BF16), ("ACL_INT8", dtypes.INT8)],
+)
+def test_an_element_type_may_be_given_as_in_C(
+    gated: Context, backend: GatedBackend, given: object, arrives: dtypes.DType
+) -> None:
+    assert run_echo(gated, backend, dtype=given)[15] is arrives
+
+
 def test_the_bytes_of_tensors_arrive(gated: Context, backend: GatedBackend) -> None:
     out = gated.empty((32,), "uint8")
     run_echo(gated, backend, out=out)

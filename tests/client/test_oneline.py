@@ -95,6 +95,13 @@ def test_lists_numbers_and_other_dtypes(context: Context) -> None:
     assert context.ops.smooth_l1_loss(brain, brain).dtype == ml_dtypes.bfloat16
 
 
+def test_numbers_of_python_are_FLOAT_like_scalars(context: Context) -> None:
+    got = context.ops.smooth_l1_loss([1.0, 2], (1.0, 3.0))
+    assert (got.dtype, got.shape, got) == (np.float32, (), 0.25)
+    assert context.ops.add(1.0, GRAD).dtype == np.float32
+    assert context.ops.add([1.0], np.ones(1)).dtype == np.float64
+
+
 def test_empty_arrays(context: Context) -> None:
     got = context.ops.smooth_l1_loss_backward(GRAD[:0], X[:0], TARGET[:0])
     assert got.shape == (0, 2)

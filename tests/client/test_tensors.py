@@ -16,6 +16,7 @@ from aclnn import dtypes
 from aclnn_client import (
     Context,
     InvalidParameterError,
+    OutOfMemoryError,
     UnsupportedError,
     ViewOutsideStorageError,
     connect,
@@ -171,7 +172,14 @@ class BothWays(ByArray):
     ("value", "dtype", "expected"),
     [
         (7, None, np.int64),
-        (1.5, None, np.float64),
+        (1.5, None, np.float32),
+        ([[1, 2.5]], None, np.float32),
+        ((1.5, 2j), None, np.complex64),
+        (1.5, "float64", np.float64),
+        ([], None, np.float32),
+        (np.float64(1.5), None, np.float64),
+        ([1.5, np.float64(2.5)], None, np.float64),
+        ([np.arange(3.0)], None, np.float64),
         (True, None, np.bool_),
         ([[1, 2], [3, 4]], "float32", np.float32),
         ([1.0, 2.0], "bfloat16", ml_dtypes.bfloat16),
@@ -201,11 +209,27 @@ def test_arrays_are_made_of_many_things(
         (np.array(["a"]), "no element type of ACL"),
         (np.array([1], "datetime64[s]"), "no element type of ACL"),
         (np.longdouble(1), "no element type of ACL"),
+        ([1.0, -1e300], r"array has -1e\+300, which is too large for FLOAT; give it as .* float64"),
     ],
 )
 def test_what_is_no_array_is_refused(context: Context, value: Any, words: str) -> None:
     with pytest.raises(InvalidParameterError, match=words):
         context.tensor(value)
+
+
+def test_a_download_that_no_memory_can_hold_is_an_error_of_its_own(context: Context) -> None:
+    view = context.create_tensor((1 << 40,), "float32", strides=(0,), storage_shape=(1,))
+    for _ in range(2):
+        with pytest.raises(OutOfMemoryError, match=r"^4398046511104 bytes, .* \[1099511627776\]"):
+            view.numpy()
+
+
+@pytest.mark.parametrize("shape", [(1 << 40,), (1 << 30, 1 << 30), (1 << 50,)])
+def test_a_download_of_memory_that_the_server_refused_says_that(
+    context: Context, shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(InvalidParameterError, match=r"^malloc, earlier: bytes is "):
+        context.empty(shape, "float32").numpy()
 
 
 def test_tensors_hand_their_values_out(context: Context) -> None:

@@ -69,7 +69,10 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
     add_timeout(parser, 60.0)
     exits = (Exit.DONE, Exit.NO, Exit.USAGE, Exit.NO_BACKEND, Exit.NO_ANSWER)
-    append_help(parser, f"{_SIDES.strip()}\n\n{describe_exits(*exits)}")
+    append_help(
+        parser,
+        f"{_SIDES.strip()}\n\n{describe_exits(*exits, NO='results differ, or a call was refused')}",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -45,7 +45,8 @@ def add(commands: Commands[Parser]) -> None:
         help="read every header of operators below DIR, and list those that cannot be served",
     )
     parser.add_argument("--all", action="store_true", help="list everything that was tried")
-    append_help(parser, describe_exits(Exit.DONE, Exit.NO, Exit.USAGE))
+    meanings = {"DONE": "all could be served", "NO": "not all can be served; the report says why"}
+    append_help(parser, describe_exits(Exit.DONE, Exit.NO, Exit.USAGE, **meanings))
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,8 +8,8 @@ import enum
 class Exit(enum.IntEnum):
     """Why a command ended."""
 
-    DONE = 0, "done; of serve: stopped as asked"
-    NO = 1, "the answer is no: not serving, results differ, or the operation was refused"
+    DONE = 0, "done"
+    NO = 1, "the answer is no, or the operation was refused"
     USAGE = 2, "the command line or a setting is wrong"
     CANNOT_LISTEN = 3, "serve cannot listen on the address"
     NO_BACKEND = 4, "the backend cannot be opened"
@@ -29,13 +29,19 @@ class Exit(enum.IntEnum):
 
 
 class CommandError(Exception):
-    """A command that cannot go on; its text is the one line that the user sees."""
+    """A command that cannot go on; its text is what the user sees: one line, and lists below it."""
 
     def __init__(self, message: str, code: Exit = Exit.USAGE) -> None:
         super().__init__(message)
         self.code = code
 
 
-def describe_exits(*codes: Exit) -> str:
-    """Lists exit codes with their meanings, for a command's help."""
-    return "exit codes:\n" + "\n".join(f"  {code.value:<4} {code.meaning}" for code in codes)
+def describe_exits(*codes: Exit, **meanings: str) -> str:
+    """Lists exit codes with their meanings, for a command's help.
+
+    Args:
+        codes: to list, in order.
+        meanings: what a code means in this command where that is more than in all, by its name.
+    """
+    told = ((code.value, meanings.get(code.name, code.meaning)) for code in codes)
+    return "exit codes:\n" + "\n".join(f"  {value:<4} {meaning}" for value, meaning in told)

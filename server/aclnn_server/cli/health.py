@@ -43,8 +43,11 @@ def add(commands: Commands[Parser]) -> None:
     add_timeout(parser, 5.0)
     append_help(
         parser,
-        f"{describe_exits(Exit.DONE, Exit.NO, Exit.USAGE)}\n\nNo answer is 1 as well, not "
-        f"{Exit.NO_ANSWER.value}: health checks know 0 and 1 only.",
+        describe_exits(
+            *(Exit.DONE, Exit.NO, Exit.USAGE),
+            DONE="it serves",
+            NO="it does not serve, or nobody answers: health checks know 0 and 1 only",
+        ),
     )
 
 

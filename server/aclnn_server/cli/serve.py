@@ -52,7 +52,7 @@ def add(commands: Commands[Parser]) -> None:
     )
     add_arguments(parser)
     exits = (Exit.DONE, Exit.USAGE, Exit.CANNOT_LISTEN, Exit.NO_BACKEND, Exit.CUT_SHORT)
-    append_help(parser, describe_exits(*exits))
+    append_help(parser, describe_exits(*exits, DONE="stopped as asked"))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -93,7 +93,7 @@ def _start(config: ServerConfig) -> Server:
     except (UnknownBackendError, ValueError) as error:  # a ConfigError is a ValueError
         raise CommandError(str(error)) from None
     except (BackendError, AclnnError) as error:
-        raise CommandError(" ".join(str(error).split()), Exit.NO_BACKEND) from None
+        raise CommandError(str(error), Exit.NO_BACKEND) from None
     try:
         return server.start()
     except ListenError as error:
