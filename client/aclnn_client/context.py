@@ -293,7 +293,8 @@ class Context(AnyContext[Buffer, Tensor, Stream, Event]):
     def close(self) -> None:
         """Destroys the context on the server, with all that it holds, and ends the connection.
 
-        Work that is running ends first; queued work is dropped. Without effect where that is done.
+        Running work is broken off where the device can, else it ends first; queued work is dropped.
+        Without effect where that is done.
         """
         self.close_now()
 

@@ -143,7 +143,9 @@ class Stream(AnyStream):
         return run(self._query())
 
     def destroy(self) -> None:
-        """Destroys it at once: running work ends, queued work is dropped. See :meth:`close`.
+        """Destroys it at once: running work is broken off where the device can, queued work is dropped.
+
+        :meth:`close` waits for it instead.
 
         Raises:
             NotReadyError: 107006, it is the context's default stream, which lives as long.

@@ -175,7 +175,7 @@ class LimitExceededError(AclnnError):
 
 
 class StreamDestroyedError(AclnnError):
-    """The stream was destroyed before the work was run."""
+    """The stream was destroyed before the work was run, or while it was."""
 
     reason, default_code, status = "STREAM_DESTROYED", codes.ACL_ERROR_RT_STREAM_ABORT, 10
 
@@ -193,7 +193,7 @@ class WaitTimeoutError(AclnnError):
 
 
 class CancelledError(AclnnError):
-    """The caller gave up before the work was run."""
+    """The caller gave up before the work was run, or before it was done."""
 
     reason, default_code, status = "CANCELLED", codes.ACL_ERROR_RT_DEVICE_TASK_ABORT, 1
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from aclnn import dtypes
-from aclnn.errors import OutOfMemoryError
+from aclnn.errors import OutOfMemoryError, StreamDestroyedError
 from aclnn.tensors import TensorSpec
 from aclnn_server.backends import host
 from aclnn_server.backends.host import HostDevice
@@ -99,3 +99,23 @@ def test_output_in_wrapped_memory(device: NumpyDevice) -> None:
     zeros = device.allocate(8)
     device.run(plan, [ones, ones, zeros, None, None, device.wrap(memoryview(out))], None, None)
     assert np.frombuffer(out, np.float32).tolist() == [1, 1]
+
+
+def test_a_call_that_is_not_wanted_any_more_is_broken_off(device: NumpyDevice) -> None:
+    """Its blocks that were not begun keep what they held."""
+    left = [None] * 3
+
+    def check() -> None:
+        if not left:
+            raise StreamDestroyedError("the stream was destroyed")
+        left.pop()
+
+    spec = TensorSpec.contiguous((1 << 23,), dtypes.FLOAT)
+    source, out = device.allocate(spec.storage_bytes), device.allocate(spec.storage_bytes)
+    source.view(np.float32)[:] = 1
+    plan = device.plan("aclnnRelu", (spec, spec))
+    with pytest.raises(StreamDestroyedError):
+        device.run(plan, (source, out), None, device.create_stream(check))
+    assert 0 < np.count_nonzero(out.view(np.float32)) < spec.elements
+    device.run(plan, (source, out), None, device.create_stream(lambda: None))
+    assert np.count_nonzero(out.view(np.float32)) == spec.elements

@@ -110,3 +110,24 @@ def test_scratch_is_used_again() -> None:
         threads.run(note, 2, size)
     assert len(places) == 1
     threads.close()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_computation_that_is_not_wanted_any_more_ends_between_two_blocks(count: int) -> None:
+    threads = Threads(count)
+    left = iter(range(10))
+    one_at_a_time = threading.Lock()
+    done: list[int] = []
+
+    def check() -> None:
+        with one_at_a_time:
+            if next(left, None) is None:
+                raise KeyError("not wanted")
+
+    asking = threads.asking(check)
+    with pytest.raises(KeyError, match="not wanted"):
+        asking.run(lambda scratch, number: done.append(number), 1000, 100)
+    assert len(done) == 10
+    threads.run(lambda scratch, number: done.append(number), 1000, 100)  # nobody asks these
+    assert len(done) == 1010
+    threads.close()

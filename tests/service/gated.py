@@ -17,7 +17,15 @@ import numpy.typing as npt
 from aclnn.errors import ExecutionFailedError, OutOfMemoryError
 from aclnn.signatures import parse
 from aclnn.tensors import TensorSpec
-from aclnn_server.backends.base import Backend, Device, OperatorInfo, Plan, Storage, Value
+from aclnn_server.backends.base import (
+    Backend,
+    Check,
+    Device,
+    OperatorInfo,
+    Plan,
+    Storage,
+    Value,
+)
 
 Array = npt.NDArray[Any]
 
@@ -106,6 +114,7 @@ class Region:
 class DeviceStreamState:
     """What the device keeps for a stream."""
 
+    check: Check | None = None
     live: bool = True
     in_use: threading.Lock = field(default_factory=threading.Lock)
 
@@ -147,6 +156,8 @@ class CountingDevice(Device):
         self.streams_made = 0
         self.runs: list[str] = []
         """Operators whose runs began, in order."""
+        self.parts = 0
+        """Parts that were begun, of the calls of aclnnParts."""
         self.given: list[tuple[Value, ...]] = []
         """Arguments of the calls of aclnnEcho, in order."""
         self.planned = 0
@@ -211,11 +222,11 @@ class CountingDevice(Device):
 
     # --- streams ----------------------------------------------------------------------------------
 
-    def create_stream(self) -> DeviceStreamState:
+    def create_stream(self, check: Check | None = None) -> DeviceStreamState:
         with self._lock:
             self.live_streams += 1
             self.streams_made += 1
-        return DeviceStreamState()
+        return DeviceStreamState(check)
 
     def destroy_stream(self, stream: DeviceStreamState) -> None:
         with self._lock:
@@ -265,6 +276,9 @@ class CountingDevice(Device):
         with self._lock:
             self.runs.append(plan.operator)
         try:
+            if plan.operator == "aclnnParts":
+                self._parts(plan, stream)
+                return
             compute = getattr(self, f"_{plan.operator.removeprefix('aclnn').lower()}")
             compute(plan, storages, workspace)
         finally:
@@ -312,6 +326,13 @@ class CountingDevice(Device):
         self.faults.check(holds=untouched, text="a workspace was shared by work that ran at once")
         self.view(plan, storages, 3)[...] = self.view(plan, storages, 0)
 
+    def _parts(self, plan: Plan, stream: DeviceStreamState) -> None:
+        for part in range(_integer(plan, 0)):
+            assert stream.check is not None
+            stream.check()
+            self.parts += 1
+            self._gates.pass_through(_integer(plan, 1) + part)
+
     def _echo(self, plan: Plan, storages: Sequence[Storage], _: Region | None) -> None:
         self.given.append(plan.arguments)
         regions = storages[1]
@@ -334,6 +355,7 @@ _PROTOTYPES = {
     "Digit": "int64_t digit, aclTensor* selfRef",
     "Fail": "int64_t number, aclTensor* out",
     "Refuse": "const aclTensor* self, aclTensor* out",
+    "Parts": "int64_t parts, int64_t gate, aclTensor* out",
     "Scratch": "const aclTensor* self, int64_t size, int64_t gate, aclTensor* out",
     "Echo": (
         "const aclTensor* self, const aclTensorList* tensors, const aclScalar* scalar, "

@@ -10,6 +10,7 @@ from aclnn import dtypes
 from aclnn.arguments import TensorArgument
 from aclnn.errors import HandleNotFoundError
 from aclnn.tensors import TensorSpec
+from aclnn_server.backends.base import Check
 from aclnn_server.sessions.context import Context, Environment
 from aclnn_server.sessions.execution import Binding
 from aclnn_server.sessions.limits import Limits
@@ -36,9 +37,9 @@ class IllDevice(CountingDevice):
         self._check("write")
         super().write(memory, data, stream)
 
-    def create_stream(self) -> DeviceStreamState:
+    def create_stream(self, check: Check | None = None) -> DeviceStreamState:
         self._check("create_stream")
-        return super().create_stream()
+        return super().create_stream(check)
 
     def destroy_stream(self, stream: DeviceStreamState) -> None:
         super().destroy_stream(stream)

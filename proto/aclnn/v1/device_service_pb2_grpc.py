@@ -203,8 +203,9 @@ class DeviceServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DestroyContext(self, request, context):
-        """Destroys a context with its streams, executors, buffers and events. Work that is running ends first;
-        work that is still queued is dropped and answers ABORTED.
+        """Destroys a context with its streams, executors, buffers and events. Work that is running is broken off
+        where the device can, else it ends first; work that is still queued is dropped. Both answer ABORTED, and
+        what broken-off work was writing is undefined.
         Repeat: safe, a second call answers NOT_FOUND. Status: NOT_FOUND. Retry: yes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -241,8 +242,9 @@ class DeviceServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DestroyStream(self, request, context):
-        """Destroys a stream with its session. Running work ends first, queued work is dropped. A context's default
-        stream lives as long as the context and is refused.
+        """Destroys a stream with its session. Running work is broken off where the device can, else it ends
+        first; queued work is dropped. What broken-off work was writing is undefined. A context's default stream
+        lives as long as the context and is refused.
         Repeat: safe, a second call answers NOT_FOUND.
         Status: NOT_FOUND, FAILED_PRECONDITION (default stream). Retry: no.
         """

@@ -62,8 +62,9 @@ class DeviceServiceStub:
     Repeat: safe. Status: NOT_FOUND. Retry: yes.
     """
     DestroyContext: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.DestroyContextRequest, _device_service_pb2.DestroyContextResponse]
-    """Destroys a context with its streams, executors, buffers and events. Work that is running ends first;
-    work that is still queued is dropped and answers ABORTED.
+    """Destroys a context with its streams, executors, buffers and events. Work that is running is broken off
+    where the device can, else it ends first; work that is still queued is dropped. Both answer ABORTED, and
+    what broken-off work was writing is undefined.
     Repeat: safe, a second call answers NOT_FOUND. Status: NOT_FOUND. Retry: yes.
     """
     CreateStream: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.CreateStreamRequest, _device_service_pb2.CreateStreamResponse]
@@ -84,8 +85,9 @@ class DeviceServiceStub:
     Repeat: safe. Status: NOT_FOUND. Retry: yes.
     """
     DestroyStream: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.DestroyStreamRequest, _device_service_pb2.DestroyStreamResponse]
-    """Destroys a stream with its session. Running work ends first, queued work is dropped. A context's default
-    stream lives as long as the context and is refused.
+    """Destroys a stream with its session. Running work is broken off where the device can, else it ends
+    first; queued work is dropped. What broken-off work was writing is undefined. A context's default stream
+    lives as long as the context and is refused.
     Repeat: safe, a second call answers NOT_FOUND.
     Status: NOT_FOUND, FAILED_PRECONDITION (default stream). Retry: no.
     """
@@ -206,8 +208,9 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     Repeat: safe. Status: NOT_FOUND. Retry: yes.
     """
     DestroyContext: _aio.UnaryUnaryMultiCallable[_device_service_pb2.DestroyContextRequest, _device_service_pb2.DestroyContextResponse]  # type: ignore[assignment]
-    """Destroys a context with its streams, executors, buffers and events. Work that is running ends first;
-    work that is still queued is dropped and answers ABORTED.
+    """Destroys a context with its streams, executors, buffers and events. Work that is running is broken off
+    where the device can, else it ends first; work that is still queued is dropped. Both answer ABORTED, and
+    what broken-off work was writing is undefined.
     Repeat: safe, a second call answers NOT_FOUND. Status: NOT_FOUND. Retry: yes.
     """
     CreateStream: _aio.UnaryUnaryMultiCallable[_device_service_pb2.CreateStreamRequest, _device_service_pb2.CreateStreamResponse]  # type: ignore[assignment]
@@ -228,8 +231,9 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     Repeat: safe. Status: NOT_FOUND. Retry: yes.
     """
     DestroyStream: _aio.UnaryUnaryMultiCallable[_device_service_pb2.DestroyStreamRequest, _device_service_pb2.DestroyStreamResponse]  # type: ignore[assignment]
-    """Destroys a stream with its session. Running work ends first, queued work is dropped. A context's default
-    stream lives as long as the context and is refused.
+    """Destroys a stream with its session. Running work is broken off where the device can, else it ends
+    first; queued work is dropped. What broken-off work was writing is undefined. A context's default stream
+    lives as long as the context and is refused.
     Repeat: safe, a second call answers NOT_FOUND.
     Status: NOT_FOUND, FAILED_PRECONDITION (default stream). Retry: no.
     """
@@ -377,8 +381,9 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _device_service_pb2.DestroyContextRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_device_service_pb2.DestroyContextResponse, _abc.Awaitable[_device_service_pb2.DestroyContextResponse]]:
-        """Destroys a context with its streams, executors, buffers and events. Work that is running ends first;
-        work that is still queued is dropped and answers ABORTED.
+        """Destroys a context with its streams, executors, buffers and events. Work that is running is broken off
+        where the device can, else it ends first; work that is still queued is dropped. Both answer ABORTED, and
+        what broken-off work was writing is undefined.
         Repeat: safe, a second call answers NOT_FOUND. Status: NOT_FOUND. Retry: yes.
         """
 
@@ -423,8 +428,9 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _device_service_pb2.DestroyStreamRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_device_service_pb2.DestroyStreamResponse, _abc.Awaitable[_device_service_pb2.DestroyStreamResponse]]:
-        """Destroys a stream with its session. Running work ends first, queued work is dropped. A context's default
-        stream lives as long as the context and is refused.
+        """Destroys a stream with its session. Running work is broken off where the device can, else it ends
+        first; queued work is dropped. What broken-off work was writing is undefined. A context's default stream
+        lives as long as the context and is refused.
         Repeat: safe, a second call answers NOT_FOUND.
         Status: NOT_FOUND, FAILED_PRECONDITION (default stream). Retry: no.
         """

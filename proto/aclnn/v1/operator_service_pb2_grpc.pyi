@@ -51,8 +51,10 @@ class OperatorServiceStub:
     """Phase two. Checks the workspace, queues the executor's work on the stream in order, and frees a
     one-shot executor, on success or failure.
     Answers when the work is done, unless asynchronous is set: then when it is queued, and its failure is
-    reported by SynchronizeStream. Where the work is done, the trailing metadata server-timing tells where
-    its time went, in W3C's form and in milliseconds: "queue;dur=0.012, copy_in;dur=0, run;dur=1.5, …".
+    reported by SynchronizeStream. When a call that waits is cancelled or its deadline passes, its work is
+    dropped if it was not begun, else broken off where the device can; what it was writing is undefined.
+    Where the work is done, the trailing metadata server-timing tells where its time went, in W3C's form and
+    in milliseconds: "queue;dur=0.012, copy_in;dur=0, run;dur=1.5, …".
     Repeat: not safe: a one-shot executor is gone after the first, and the repeat answers
     FAILED_PRECONDITION.
     Status: INVALID_ARGUMENT (161001 workspace null, 161002 workspace too small, binding does not fit),
@@ -93,8 +95,10 @@ class OperatorServiceAsyncStub(OperatorServiceStub):
     """Phase two. Checks the workspace, queues the executor's work on the stream in order, and frees a
     one-shot executor, on success or failure.
     Answers when the work is done, unless asynchronous is set: then when it is queued, and its failure is
-    reported by SynchronizeStream. Where the work is done, the trailing metadata server-timing tells where
-    its time went, in W3C's form and in milliseconds: "queue;dur=0.012, copy_in;dur=0, run;dur=1.5, …".
+    reported by SynchronizeStream. When a call that waits is cancelled or its deadline passes, its work is
+    dropped if it was not begun, else broken off where the device can; what it was writing is undefined.
+    Where the work is done, the trailing metadata server-timing tells where its time went, in W3C's form and
+    in milliseconds: "queue;dur=0.012, copy_in;dur=0, run;dur=1.5, …".
     Repeat: not safe: a one-shot executor is gone after the first, and the repeat answers
     FAILED_PRECONDITION.
     Status: INVALID_ARGUMENT (161001 workspace null, 161002 workspace too small, binding does not fit),
@@ -144,8 +148,10 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Phase two. Checks the workspace, queues the executor's work on the stream in order, and frees a
         one-shot executor, on success or failure.
         Answers when the work is done, unless asynchronous is set: then when it is queued, and its failure is
-        reported by SynchronizeStream. Where the work is done, the trailing metadata server-timing tells where
-        its time went, in W3C's form and in milliseconds: "queue;dur=0.012, copy_in;dur=0, run;dur=1.5, …".
+        reported by SynchronizeStream. When a call that waits is cancelled or its deadline passes, its work is
+        dropped if it was not begun, else broken off where the device can; what it was writing is undefined.
+        Where the work is done, the trailing metadata server-timing tells where its time went, in W3C's form and
+        in milliseconds: "queue;dur=0.012, copy_in;dur=0, run;dur=1.5, …".
         Repeat: not safe: a one-shot executor is gone after the first, and the repeat answers
         FAILED_PRECONDITION.
         Status: INVALID_ARGUMENT (161001 workspace null, 161002 workspace too small, binding does not fit),

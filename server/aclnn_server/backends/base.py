@@ -10,7 +10,7 @@ and the device itself keeps memory that was released until the work that uses it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,9 @@ Memory = Any
 
 DeviceStream = Any
 """What the backend's device keeps for one stream; ``None`` where it keeps nothing."""
+
+Check = Callable[[], None]
+"""Raises an AclnnError where a computation that runs is not wanted any more."""
 
 Storage = Memory | tuple[Memory, ...] | None
 """Memory of one argument: of a tensor, of each tensor of a list, or ``None`` for every other kind."""
@@ -192,8 +195,12 @@ class Device(ABC):
             AclnnError: the computation failed; where it is only queued, :meth:`synchronize` raises that.
         """
 
-    def create_stream(self) -> DeviceStream:
-        """Makes what :meth:`run` and :meth:`synchronize` need for one stream."""
+    def create_stream(self, check: Check | None = None) -> DeviceStream:
+        """Makes what :meth:`run` and :meth:`synchronize` need for one stream.
+
+        `check` may be called by :meth:`run` between two parts of a computation, from any thread: it raises
+        where the computation is not wanted any more, and then :meth:`run` ends with that.
+        """
         return None
 
     def destroy_stream(self, stream: DeviceStream) -> None:

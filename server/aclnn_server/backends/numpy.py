@@ -16,6 +16,7 @@ from aclnn.signatures import Parameter, Signature
 from aclnn.tensors import Scalar, TensorSpec
 from aclnn_server.backends.base import (
     Backend,
+    Check,
     DeviceStream,
     OperatorInfo,
     Plan,
@@ -108,11 +109,15 @@ class NumpyDevice(HostDevice):
         parameters = lookup(plan.operator).signature.parameters
         memory = {row.name: storage for row, storage in zip(parameters, storages, strict=True)}
         try:
-            plan.prepared.run(memory, workspace, self._threads)
+            plan.prepared.run(memory, workspace, stream or self._threads)
         except MemoryError:
             raise OutOfMemoryError(
                 "the host has no room for the blocks in work", operator=plan.operator
             ) from None
+
+    def create_stream(self, check: Check | None = None) -> DeviceStream:
+        """The threads, asking `check` between the blocks of a computation."""
+        return self._threads.asking(check) if check is not None else None
 
     def close(self) -> None:
         """Ends the threads."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -76,6 +77,14 @@ class Threads:
         # It starts its threads when they are first needed.
         self._pool = ThreadPoolExecutor(max(1, self.count - 1), thread_name_prefix="kernel")
         self._idle: list[Scratch] = []
+        self._check: Callable[[], None] | None = None
+
+    def asking(self, check: Callable[[], None]) -> Threads:
+        """The same threads, for computations that call `check` before each block and end with what it
+        raises; the blocks that are left are not computed then."""
+        asking = copy.copy(self)
+        asking._check = check
+        return asking
 
     def run(self, compute: Callable[[Scratch, int], None], blocks: int, scratch: int) -> None:
         """Calls ``compute(scratch, block)`` for every block, and returns when all are done.
@@ -112,6 +121,8 @@ class Threads:
         try:
             with np.errstate(all="ignore"):
                 for number in numbers:
+                    if self._check is not None:
+                        self._check()
                     scratch.rewind()
                     compute(scratch, number)
         finally:

@@ -31,9 +31,9 @@ def write_chunks(call: Call, requests: Iterator[BulkWrite]) -> pb.WriteBufferRes
     buffer.check_range(header.offset, total, "data")
     session = call.session_or_none(header)
     if session is not None:
-        session.stream.wait()
+        session.stream.wait(gone=call.expired)
     written = 0
-    with buffer.held() as memory:
+    with buffer.held(call.expired) as memory:
         for message in chain((first,), requests):
             size = len(message.data)
             if written + size > total:
@@ -60,10 +60,10 @@ def read_chunks(call: Call, request: pb.ReadBufferRequest) -> Iterator[BulkRead]
     buffer.check_range(request.offset, request.bytes, "bytes")
     session = call.session_or_none(request)
     if session is not None:
-        session.stream.wait()
+        session.stream.wait(gone=call.expired)
     step = min(request.chunk_bytes or CHUNK_BYTES, context.limits.bulk_bytes)
     end = request.offset + request.bytes
-    with buffer.held() as memory:
+    with buffer.held(call.expired) as memory:
         for offset in range(request.offset, end, step):
             region = context.device.slice(memory, offset, min(step, end - offset))
             yield BulkRead(context.device.read(region))

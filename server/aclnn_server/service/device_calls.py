@@ -35,7 +35,7 @@ class DeviceCalls:
             sessions = [call.session(request)]
         else:
             sessions = list(call.context(request).sessions.values())
-        synchronize(sessions, timeout)
+        synchronize(sessions, timeout, call.expired)
         return pb.SynchronizeStreamResponse()
 
     def query_stream(self, call: Call, request: pb.QueryStreamRequest) -> pb.QueryStreamResponse:
@@ -85,7 +85,7 @@ class DeviceCalls:
             region = context.device.slice(memory, request.offset, request.bytes)
             context.device.fill(region, request.value, stream)
 
-        _in_order(call.session_or_none(request), buffer, fill, request.bytes)
+        _in_order(call, call.session_or_none(request), buffer, fill, request.bytes)
         return pb.MemsetResponse()
 
     def memcpy(self, call: Call, request: pb.MemcpyRequest) -> pb.MemcpyResponse:
@@ -107,7 +107,7 @@ class DeviceCalls:
             )
 
         if session is None:
-            with source.held(), target.held():
+            with source.held(call.expired), target.held(call.expired):
                 copy()
         else:
             session.stream.enqueue(Work(copy, (source, target)), inline=size <= INLINE_BYTES)
@@ -133,7 +133,7 @@ class DeviceCalls:
             region = context.device.slice(memory, header.offset, len(data))
             context.device.write(region, data, stream)
 
-        _in_order(call.session_or_none(header), buffer, write, len(data))
+        _in_order(call, call.session_or_none(header), buffer, write, len(data))
         return pb.WriteBufferResponse()
 
     def read_buffer(self, call: Call, request: pb.ReadBufferRequest) -> BulkRead:
@@ -148,8 +148,8 @@ class DeviceCalls:
         buffer.check_range(request.offset, request.bytes, "bytes")
         session = call.session_or_none(request)
         if session is not None:
-            session.stream.wait()
-        with buffer.held() as memory:
+            session.stream.wait(gone=call.expired)
+        with buffer.held(call.expired) as memory:
             region = context.device.slice(memory, request.offset, request.bytes)
             return BulkRead(context.device.read(region))
 
@@ -207,7 +207,7 @@ class DeviceCalls:
         """Waits for a mark."""
         timeout = seconds(request.timeout, "timeout") if request.HasField("timeout") else None
         mark = call.context(request).events.find(request.event_id).mark
-        if mark is not None and not mark.wait(timeout):
+        if mark is not None and not mark.wait(timeout, call.expired):
             raise WaitTimeoutError(
                 f"event {request.event_id} was not reached within {timeout:g} seconds", code=507047
             )
@@ -229,11 +229,15 @@ class DeviceCalls:
 
 
 def _in_order(
-    session: Session | None, buffer: Buffer, act: Callable[[Memory, DeviceStream], None], size: int
+    call: Call,
+    session: Session | None,
+    buffer: Buffer,
+    act: Callable[[Memory, DeviceStream], None],
+    size: int,
 ) -> None:
     """Acts on a buffer in the stream's order, or at once, after queued work that uses it."""
     if session is None:
-        with buffer.held() as memory:
+        with buffer.held(call.expired) as memory:
             act(memory, None)
     else:
         work = Work(lambda: act(buffer.memory, session.device_stream), (buffer,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -27,6 +26,7 @@ from aclnn_server.sessions.memory import Account, Buffer
 from aclnn_server.sessions.meters import ContextMeter, Meters
 from aclnn_server.sessions.streams import Mark, Stream, Workers
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
+from aclnn_server.sessions.waiting import Gone, Patience
 
 REMEMBERED_EXECUTORS = 4096
 """Ids of run executors that are remembered, to tell a second use from an id that never was."""
@@ -62,7 +62,7 @@ class Session:
         self.id = stream_id
         self.context = context
         self.stream = stream
-        self.device_stream = context.device.create_stream()
+        self.device_stream = context.device.create_stream(stream.check_wanted)
         self.tally = None if context.meter is None else context.meter.open()
         """Counts the runs of the stream."""
         self._workspace: Buffer | None = None
@@ -93,28 +93,35 @@ class Session:
             self._workspace.free()
             self._workspace = None
 
-    def wait(self, timeout: float | None = None) -> None:
+    def wait(self, timeout: float | None = None, gone: Gone | None = None) -> None:
         """Waits for all work queued so far, on the device too; its failures are kept for later.
 
         Raises:
             WaitTimeoutError: 507046, `timeout` seconds passed.
+            CancelledError: `gone` tells that the caller is.
         """
-        end = None if timeout is None else time.monotonic() + timeout
-        self.stream.wait(timeout=timeout)
-        self.settle(None if end is None else max(0.0, end - time.monotonic()))
+        patience = Patience(timeout, gone)
+        self.stream.wait(timeout=timeout, gone=gone)
+        self.settle(patience)
 
-    def settle(self, timeout: float | None = None) -> None:
+    def settle(self, patience: Patience | None = None) -> None:
         """Waits for the device's part of the work; what failed in it is kept for :func:`synchronize`."""
         if not self.context.device.asynchronous:
             return
         with self._device_stream() as usable:
             if usable:
-                try:
-                    self.context.device.synchronize(self.device_stream, timeout)
-                except WaitTimeoutError:
-                    raise
-                except AclnnError as failure:
-                    self.stream.note_failure(failure)
+                patience = patience or Patience()
+                if not patience.wait_for(self._settled):
+                    raise WaitTimeoutError("the device has not done the stream's work in time")
+
+    def _settled(self, timeout: float | None) -> bool:
+        try:
+            self.context.device.synchronize(self.device_stream, timeout)
+        except WaitTimeoutError:
+            return False
+        except AclnnError as failure:
+            self.stream.note_failure(failure)
+        return True
 
     @property
     def idle(self) -> bool:
@@ -149,17 +156,20 @@ class Session:
         self.context.device.destroy_stream(self.device_stream)
 
 
-def synchronize(sessions: Sequence[Session], timeout: float | None) -> None:
+def synchronize(
+    sessions: Sequence[Session], timeout: float | None, gone: Gone | None = None
+) -> None:
     """Waits for all work queued in the streams so far, then raises a failure that was not reported yet.
 
     Raises:
         WaitTimeoutError: 507046, `timeout` seconds passed.
         StreamDestroyedError: a stream was destroyed meanwhile.
+        CancelledError: `gone` tells that the caller is; no failure was reported to it.
         AclnnError: the first failure of the first stream that has one; the others' stay for the next time.
     """
-    end = None if timeout is None else time.monotonic() + timeout
+    patience = Patience(timeout)
     for session in sessions:
-        session.wait(None if end is None else max(0.0, end - time.monotonic()))
+        session.wait(patience.left, gone)
     for session in sessions:
         session.stream.raise_failure()
 

@@ -87,7 +87,7 @@ class Execution:
     def wait(self) -> None:
         """Waits until the work is done; raises what it failed with."""
         assert self.work is not None
-        self.session.stream.wait(self.work.number)
+        self.session.stream.wait(self.work.number, gone=self.work.expired)
         self.work.raise_failure()
 
     def run(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from aclnn.errors import HandleNotFoundError, InvalidParameterError, OutOfMemoryError
 from aclnn_server.backends.base import Device, Memory
 from aclnn_server.sessions.tenants import Allowance
+from aclnn_server.sessions.waiting import Gone
 
 if TYPE_CHECKING:
     from aclnn_server.sessions.streams import Stream
@@ -143,13 +144,14 @@ class Buffer:
             self._give_back()
 
     @contextmanager
-    def held(self) -> Iterator[Memory]:
+    def held(self, gone: Gone | None = None) -> Iterator[Memory]:
         """Keeps the memory for the caller, after queued work that uses the buffer; also while it is freed.
 
         Raises:
             HandleNotFoundError: it was freed meanwhile.
+            CancelledError: `gone` tells that the caller is.
         """
-        self.wait_unused()
+        self.wait_unused(gone)
         self.hold()
         try:
             yield self.memory
@@ -168,12 +170,16 @@ class Buffer:
         self._account.count_buffers(-1 if self.id else 0)
         self._account.release(self.memory, self.size)
 
-    def wait_unused(self) -> None:
-        """Waits until work that is queued now and uses the buffer is over."""
+    def wait_unused(self, gone: Gone | None = None) -> None:
+        """Waits until work that is queued now and uses the buffer is over.
+
+        Raises:
+            CancelledError: `gone` tells that the caller is.
+        """
         with self._lock:
             waits = list(self.last_uses.items())
         for stream, number in waits:
-            stream.wait(number)
+            stream.wait(number, gone=gone)
 
     def check_range(self, offset: int, size: int, parameter: str, operator: str = "") -> None:
         """Checks that a range lies inside the buffer.

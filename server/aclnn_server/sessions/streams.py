@@ -21,6 +21,7 @@ from aclnn.errors import (
 )
 from aclnn_server.backends.base import Moment
 from aclnn_server.sessions.memory import Buffer, hold_all
+from aclnn_server.sessions.waiting import Gone, Patience
 
 
 class Work:
@@ -109,6 +110,8 @@ class Stream:
         self._queue: deque[Work] = deque()
         self._changed = threading.Condition(threading.Lock())
         self._running = False
+        self._current: Work | None = None
+        """The work that is being run."""
         self._parked = False
         self._destroyed = False
         self._queued = 0
@@ -154,18 +157,29 @@ class Stream:
                 retry_after_ms=10,
             )
 
-    def drain(self, *, target: int | None = None, seconds: float | None = None) -> None:
+    def drain(
+        self,
+        *,
+        target: int | None = None,
+        seconds: float | None = None,
+        gone: Gone | None = None,
+    ) -> None:
         """Runs queued work on this thread, unless another does; leaves to the workers what remains.
 
         Args:
             target: number of the last work to run here; `None`: all.
             seconds: time after which no more is begun here.
+            gone: tells that whoever lends the thread is gone, and no more is to be begun here.
         """
         until = None if seconds is None else time.monotonic() + seconds
         work = self._take(first=True)
         while work is not None:
             self._run(work)
-            if self.has_done(target) or (until is not None and time.monotonic() > until):
+            if (
+                self.has_done(target)
+                or (until is not None and time.monotonic() > until)
+                or (gone is not None and gone())
+            ):
                 self._hand_over()
                 return
             work = self._take(first=False)
@@ -187,6 +201,7 @@ class Stream:
         if failure is not None and not work.waited:
             self.note_failure(failure)
         with self._changed:
+            self._current = None
             self._done += 1
             self._changed.notify_all()
 
@@ -203,24 +218,44 @@ class Stream:
                 self._parked = True
                 return None
             self._running = True
-            return self._queue.popleft()
+            self._current = self._queue.popleft()
+            return self._current
 
     def _unpark(self) -> None:
         with self._changed:
             self._parked = False
         self._workers.schedule(self)
 
-    def wait(self, number: int | None = None, timeout: float | None = None) -> None:
+    def check_wanted(self) -> None:
+        """Checks that the work that is being run is wanted; a device asks between two parts of it.
+
+        Raises:
+            StreamDestroyedError: the stream was destroyed meanwhile.
+            CancelledError: the call that waits for the work is over.
+        """
+        if self._destroyed:
+            raise StreamDestroyedError("the stream was destroyed while the work was run")
+        work = self._current
+        if work is not None and work.expired is not None and work.expired():
+            raise CancelledError("the call was over before its work was done")
+
+    def wait(
+        self, number: int | None = None, timeout: float | None = None, gone: Gone | None = None
+    ) -> None:
         """Waits until the work with `number` (default: the last one queued) is done, helping to run it.
 
         Raises:
             WaitTimeoutError: 507046, `timeout` seconds passed.
+            CancelledError: `gone` tells that the caller is; the work is left to others.
         """
         target = self._queued if number is None else number
         if timeout is None and not self.has_done(target):
-            self.drain(target=target)
+            self.drain(target=target, gone=gone)
+        if self.has_done(target):
+            return
         with self._changed:
-            if not self._changed.wait_for(lambda: self._done >= target, timeout):
+            patience = Patience(timeout, gone)
+            if not patience.wait_until(lambda: self._done >= target, self._changed):
                 raise WaitTimeoutError(
                     f"the stream has {self.depth} commands left after {timeout:g} seconds"
                 )
@@ -308,14 +343,18 @@ class Mark:
                 self._calls.append(call)
             return self.passed_ns != 0
 
-    def wait(self, timeout: float | None) -> bool:
-        """Waits until it is passed; returns whether it was within `timeout` seconds."""
-        end = None if timeout is None else time.monotonic() + timeout
+    def wait(self, timeout: float | None, gone: Gone | None = None) -> bool:
+        """Waits until it is passed; returns whether it was within `timeout` seconds.
+
+        Raises:
+            CancelledError: `gone` tells that the caller is.
+        """
+        patience = Patience(timeout, gone)
         with self._changed:
-            passed = self._changed.wait_for(lambda: self.passed_ns, timeout)
+            passed = patience.wait_until(lambda: self.passed_ns != 0, self._changed)
         if not passed or self.moment is None:
-            return bool(passed)
-        return self.moment.wait(None if end is None else max(0.0, end - time.monotonic()))
+            return passed
+        return patience.wait_for(self.moment.wait)
 
     def nanoseconds_since(self, earlier: Mark) -> int:
         """Time between two marks that were passed; negative where `earlier` was passed later."""

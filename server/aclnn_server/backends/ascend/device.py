@@ -23,7 +23,7 @@ from aclnn_server.backends.ascend.memory import (
 from aclnn_server.backends.ascend.streams import AscendMoment, AscendStream, Streams
 from aclnn_server.backends.ascend.thread import DeviceThread
 from aclnn_server.backends.ascend.two_phase import PlannedCall, TwoPhase
-from aclnn_server.backends.base import Device, Plan, Storage, Value
+from aclnn_server.backends.base import Check, Device, Plan, Storage, Value
 from aclnn_server.operators.products import Product
 
 MakePool = Callable[[Acl], MemoryPool]
@@ -232,8 +232,8 @@ class AscendDevice(Device):
 
     # --- streams ----------------------------------------------------------------------------------
 
-    def create_stream(self) -> AscendStream:
-        """A stream of CANN's."""
+    def create_stream(self, check: Check | None = None) -> AscendStream:
+        """A stream of CANN's; a kernel that it has begun runs to its end."""
         return self._streams.create()
 
     def destroy_stream(self, stream: AscendStream) -> None:
