@@ -15,6 +15,7 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from aclnn.v1 import device_service_pb2 as pb
+from aclnn.v1 import raw_pb2
 
 BULK_BYTES = 16 * 1024
 """Messages of fewer bytes are read by protobuf's classes: looking at each field costs more."""
@@ -50,6 +51,16 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class RawBatch:
+    """A SubmitRequest whose commands are encoded; :func:`decode_command` decodes them."""
+
+    context_id: str
+    sequence: int
+    commands: Sequence[bytes | memoryview]
+    acknowledged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A SubmitResponse."""
 
@@ -57,14 +68,20 @@ class Answer:
     results: list[pb.Result | BulkRead]
 
 
-def _tag(message: type[Message], field: str) -> bytes:
+_SHORT = [bytes((value,)) for value in range(128)]
+
+
+def tag(message: type[Message], field: str) -> bytes:
     """Tag of a length-delimited field, or of a varint field where it is one."""
     descriptor = message.DESCRIPTOR.fields_by_name[field]
-    varint = descriptor.cpp_type in (descriptor.CPPTYPE_UINT64, descriptor.CPPTYPE_INT64)
-    return _varint(descriptor.number << 3 | (0 if varint else 2))
+    number = descriptor.cpp_type in (descriptor.CPPTYPE_UINT64, descriptor.CPPTYPE_INT64)
+    return varint(descriptor.number << 3 | (0 if number else 2))
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Encodes a number of at least 0."""
+    if value < 128:
+        return _SHORT[value]
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 127 | 128)
@@ -73,14 +90,14 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-_COMMANDS = _tag(pb.SubmitRequest, "commands")
-_COMMAND_TAGS = {field.name: _tag(pb.Command, field.name) for field in pb.Command.DESCRIPTOR.fields}
-_WRITE_BUFFER = _tag(pb.Command, "write_buffer")
-_WRITE_DATA = _tag(pb.WriteBufferRequest, "data")
-_RESPONSE_SEQUENCE = _tag(pb.SubmitResponse, "sequence")
-_RESULTS = _tag(pb.SubmitResponse, "results")
-_READ_BUFFER = _tag(pb.Result, "read_buffer")
-_READ_DATA = _tag(pb.ReadBufferResponse, "data")
+_COMMANDS = tag(pb.SubmitRequest, "commands")
+_COMMAND_TAGS = {field.name: tag(pb.Command, field.name) for field in pb.Command.DESCRIPTOR.fields}
+_WRITE_BUFFER = tag(pb.Command, "write_buffer")
+_WRITE_DATA = tag(pb.WriteBufferRequest, "data")
+_RESPONSE_SEQUENCE = tag(pb.SubmitResponse, "sequence")
+_RESULTS = tag(pb.SubmitResponse, "results")
+_READ_BUFFER = tag(pb.Result, "read_buffer")
+_READ_DATA = tag(pb.ReadBufferResponse, "data")
 
 
 # --- encoding -----------------------------------------------------------------------------------
@@ -116,8 +133,13 @@ def encode_command(name: str, parts: Sequence[Part]) -> tuple[Part, ...]:
         parts: the command's message, encoded, in parts.
     """
     size = sum(map(len, parts))
-    head = _COMMAND_TAGS[name] + _varint(size)
-    return _COMMANDS + _varint(len(head) + size) + head, *parts
+    head = _COMMAND_TAGS[name] + varint(size)
+    return _COMMANDS + varint(len(head) + size) + head, *parts
+
+
+def command_tag(name: str) -> bytes:
+    """What a command of that name in ``Command`` begins with."""
+    return _COMMAND_TAGS[name]
 
 
 def join_request(
@@ -130,7 +152,7 @@ def join_request(
 
 def field_head(message: type[Message], field: str, size: int) -> bytes:
     """What stands before the `size` bytes of a length-delimited field."""
-    return _tag(message, field) + _varint(size)
+    return tag(message, field) + varint(size)
 
 
 def encode_response(answer: Answer) -> bytes:
@@ -145,7 +167,7 @@ def join_response(sequence: int, results: Iterable[bytes | BulkRead]) -> bytes:
     """Encodes a SubmitResponse whose results are encoded; as :func:`encode_response` otherwise."""
     parts: list[Part] = []
     if sequence:
-        parts += (_RESPONSE_SEQUENCE, _varint(sequence))
+        parts += (_RESPONSE_SEQUENCE, varint(sequence))
     for result in results:
         body: list[Part]
         if isinstance(result, BulkRead):
@@ -167,14 +189,14 @@ def _field(tag: bytes, body: Iterable[Part], *, empty: bool = False) -> Iterator
     size = sum(map(len, parts))
     if size or empty:
         yield tag
-        yield _varint(size)
+        yield varint(size)
         yield from parts
 
 
 # --- decoding -----------------------------------------------------------------------------------
 
 
-class _OtherForm(Exception):  # noqa: N818 - no error: the message is read by protobuf's classes
+class OtherForm(Exception):  # noqa: N818 - no error: the message is read by protobuf's classes
     """The message is not of the form that protobuf's own encoder writes."""
 
 
@@ -187,7 +209,7 @@ def decode_write(encoded: bytes) -> BulkWrite:
     if len(encoded) >= BULK_BYTES:
         try:
             return _read_write(memoryview(encoded))
-        except _OtherForm:
+        except OtherForm:
             pass
     message = pb.WriteBufferRequest.FromString(encoded)
     data = message.data
@@ -200,20 +222,37 @@ def decode_read(encoded: bytes) -> BulkRead:
     if len(encoded) >= BULK_BYTES:
         try:
             return BulkRead(_only(memoryview(encoded), _READ_DATA))
-        except _OtherForm:
+        except OtherForm:
             pass
     return BulkRead(pb.ReadBufferResponse.FromString(encoded).data)
 
 
 def decode_request(encoded: bytes) -> Batch:
     """Decodes a SubmitRequest; errors as :func:`decode_write`."""
+    raw = split_request(encoded)
+    commands = [decode_command(command) for command in raw.commands]
+    return Batch(raw.context_id, raw.sequence, commands, raw.acknowledged)
+
+
+def split_request(encoded: bytes) -> RawBatch:
+    """Decodes a SubmitRequest but for its commands; errors as :func:`decode_write`."""
     if len(encoded) >= BULK_BYTES:
         try:
-            return _read_request(memoryview(encoded))
-        except _OtherForm:
+            return _split_request(memoryview(encoded))
+        except OtherForm:
             pass
-    message = pb.SubmitRequest.FromString(encoded)
-    return _batch(message, list(message.commands))
+    message = raw_pb2.RawBatch.FromString(encoded)
+    return RawBatch(message.context_id, message.sequence, message.commands, message.acknowledged)
+
+
+def decode_command(encoded: bytes | memoryview) -> pb.Command | BulkWrite:
+    """Decodes a command of a SubmitRequest; errors as :func:`decode_write`."""
+    if len(encoded) >= BULK_BYTES:
+        try:
+            return _read_write(_only(memoryview(encoded), _WRITE_BUFFER))
+        except OtherForm:
+            pass
+    return pb.Command.FromString(bytes(encoded))
 
 
 def decode_response(encoded: bytes) -> Answer:
@@ -221,29 +260,16 @@ def decode_response(encoded: bytes) -> Answer:
     if len(encoded) >= BULK_BYTES:
         try:
             return _read_response(memoryview(encoded))
-        except _OtherForm:
+        except OtherForm:
             pass
     message = pb.SubmitResponse.FromString(encoded)
     return Answer(message.sequence, list(message.results))
 
 
-def _read_request(view: memoryview) -> Batch:
+def _split_request(view: memoryview) -> RawBatch:
     head, items = _split(view, _COMMANDS)
     message = _parse(pb.SubmitRequest, head)
-    return _batch(message, [_read_command(item) for item in items])
-
-
-def _batch(message: pb.SubmitRequest, commands: list[pb.Command | BulkWrite]) -> Batch:
-    return Batch(message.context_id, message.sequence, commands, message.acknowledged)
-
-
-def _read_command(view: memoryview) -> pb.Command | BulkWrite:
-    if len(view) >= BULK_BYTES:
-        try:
-            return _read_write(_only(view, _WRITE_BUFFER))
-        except _OtherForm:
-            pass
-    return _parse(pb.Command, view)
+    return RawBatch(message.context_id, message.sequence, items, message.acknowledged)
 
 
 def _read_response(view: memoryview) -> Answer:
@@ -256,7 +282,7 @@ def _read_result(view: memoryview) -> pb.Result | BulkRead:
     if len(view) >= BULK_BYTES:
         try:
             return BulkRead(_only(_only(view, _READ_BUFFER), _READ_DATA))
-        except _OtherForm:
+        except OtherForm:
             pass
     return _parse(pb.Result, view)
 
@@ -266,26 +292,26 @@ def _read_write(view: memoryview) -> BulkWrite:
     position = 0
     while position < len(view):
         start = position
-        tag, position = _read_varint(view, position)
-        size, position = _read_varint(view, position)
+        tag, position = read_varint(view, position)
+        size, position = read_varint(view, position)
         if tag == _WRITE_DATA[0]:
             if position + size != len(view):
-                raise _OtherForm
+                raise OtherForm
             return BulkWrite(_parse(pb.WriteBufferRequest, view[:start]), view[position:])
         if tag & 7 == 2:
             position += size
         elif tag & 7:
-            raise _OtherForm
-    raise _OtherForm
+            raise OtherForm
+    raise OtherForm
 
 
 def _only(view: memoryview, tag: bytes) -> memoryview:
     """Content of a message that consists of one length-delimited field."""
     if view[: len(tag)] != tag:
-        raise _OtherForm
-    size, position = _read_varint(view, len(tag))
+        raise OtherForm
+    size, position = read_varint(view, len(tag))
     if position + size != len(view):
-        raise _OtherForm
+        raise OtherForm
     return view[position:]
 
 
@@ -294,21 +320,26 @@ def _split(view: memoryview, tag: bytes) -> tuple[memoryview, list[memoryview]]:
     position, head, items = 0, -1, []
     while position < len(view):
         start = position
-        found, position = _read_varint(view, position)
-        size, position = _read_varint(view, position)
+        found, position = read_varint(view, position)
+        size, position = read_varint(view, position)
         if found == tag[0]:
             head = start if head < 0 else head
             items.append(view[position : position + size])
         elif head >= 0 or found & 7 not in (0, 2):
-            raise _OtherForm
+            raise OtherForm
         if found & 7 == 2:
             position += size
     if position != len(view):
-        raise _OtherForm
+        raise OtherForm
     return view[: len(view) if head < 0 else head], items
 
 
-def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+def read_varint(view: bytes | memoryview, position: int) -> tuple[int, int]:
+    """Reads a number; gives it and the position behind it.
+
+    Raises:
+        OtherForm: there is none.
+    """
     value = shift = 0
     while position < len(view) and shift < 64:
         byte = view[position]
@@ -317,7 +348,7 @@ def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
         if byte < 128:
             return value, position
         shift += 7
-    raise _OtherForm
+    raise OtherForm
 
 
 def _parse(message: type[_M], view: memoryview) -> _M:

@@ -146,7 +146,7 @@ def test_unknown_fields_are_read_as_protobuf_reads_them(extra: bytes, *, first: 
 
 
 def test_reordered_fields_are_read_as_protobuf_reads_them() -> None:
-    data_first = b"\x32" + wire._varint(len(BIG)) + BIG + b"\x18\x05"
+    data_first = b"\x32" + wire.varint(len(BIG)) + BIG + b"\x18\x05"
     decoded = wire.decode_write(data_first)
     assert (decoded.header.buffer_id, bytes(decoded.data)) == (5, BIG)
     request = wire.encode_request(wire.Batch("", 0, [wire.BulkWrite(pb.WriteBufferRequest(), BIG)]))
@@ -157,9 +157,9 @@ def test_a_split_field_is_merged_as_protobuf_merges_it() -> None:
     """The last of a repeated plain field counts; a repeated message field is merged."""
     twice = PLAIN + b"\x32\x02hi"
     assert bytes(wire.decode_write(twice).data) == b"hi"
-    inner = b"\x4a" + wire._varint(len(PLAIN)) + PLAIN
+    inner = b"\x4a" + wire.varint(len(PLAIN)) + PLAIN
     command = inner + b"\x4a\x02\x20\x09"
-    (decoded,) = wire.decode_request(b"\x22" + wire._varint(len(command)) + command).commands
+    (decoded,) = wire.decode_request(b"\x22" + wire.varint(len(command)) + command).commands
     message = as_command(decoded).write_buffer
     assert (message.buffer_id, message.offset, message.data) == (5, 9, BIG)
 

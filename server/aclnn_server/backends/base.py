@@ -105,6 +105,8 @@ class Device(ABC):
 
     index: int
     name: str
+    shares_plans: bool = False
+    """Whether a plan may be run for every equal call, by any thread, and :meth:`discard` does nothing."""
     asynchronous: bool = False
     """Whether what is queued in a stream may go on after the call that queued it has returned."""
 

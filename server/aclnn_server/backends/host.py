@@ -27,6 +27,8 @@ class HostDevice(Device):
     Everything is done when a method returns, so streams are nothing here.
     """
 
+    shares_plans = True
+
     def __init__(self, index: int = 0) -> None:
         self.index = index
         self.name = processor_name()

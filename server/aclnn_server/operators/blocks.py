@@ -124,8 +124,12 @@ class Elementwise:
         """Computes the output."""
         output = self.output.array(memory[self.output.name])
         blocks = _Blocks(self.kernel, self.inputs, self.tiling, self.types, memory, output)
+        whole = self.tiling.blocks == 1
 
         def compute(scratch: Scratch, number: int) -> None:
+            if whole:
+                blocks.write(scratch, None, output)
+                return
             index = self.tiling.index(number)
             blocks.write(scratch, index, output[self.output.part(index)])
 
@@ -199,15 +203,14 @@ class _Blocks:
         self._kernel = kernel
         self._operands = inputs
         self._types = types
-        views = (operand.array(memory[operand.name]) for operand in inputs)
-        self._inputs = [_apart(view, output) for view in views]
+        self._inputs = [_apart(operand.array(memory[operand.name]), output) for operand in inputs]
         # The result, the inputs cast and what the kernel takes; the rounding, after the kernel, takes
         # two besides the result.
         arrays = 1 + max(len(inputs) + KERNEL_ARRAYS, 2)
         self.scratch_bytes = arrays * scratch_bytes(tiling.largest * types.itemsize)
 
-    def write(self, scratch: Scratch, index: Index, output: Array) -> None:
-        """Computes a block into its place in the output."""
+    def write(self, scratch: Scratch, index: Index | None, output: Array) -> None:
+        """Computes a block into its place in the output; without an index, the one that is all."""
         produced, rounded = self._types.result, self._types.rounded
         direct = output.dtype == produced == rounded
         result = output if direct else scratch.take(output.shape, produced)
@@ -222,16 +225,16 @@ class _Blocks:
         total: np.floating[Any] = np.add.reduce(result.reshape(-1))
         return total
 
-    def _compute(self, scratch: Scratch, index: Index, result: Array) -> None:
+    def _compute(self, scratch: Scratch, index: Index | None, result: Array) -> None:
         mark = scratch.mark()
         self._kernel(*self._load(scratch, index), out=result, scratch=scratch)
         scratch.rewind(mark)
 
-    def _load(self, scratch: Scratch, index: Index) -> list[Array]:
+    def _load(self, scratch: Scratch, index: Index | None) -> list[Array]:
         """The inputs' blocks in the type that is computed in, cast where they are of another."""
         blocks = []
         for place, (operand, array) in enumerate(zip(self._operands, self._inputs, strict=True)):
-            block = array[operand.part(index)]
+            block = array if index is None else array[operand.part(index)]
             if block.dtype != self._types.loaded(place):
                 cast = scratch.take(block.shape, self._types.loaded(place))
                 widen(block, cast)

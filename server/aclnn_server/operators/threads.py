@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +16,6 @@ Array = npt.NDArray[Any]
 
 ALIGNMENT = 64
 """Bytes to which scratch arrays are aligned: a cache line."""
-_FEWEST_BLOCKS = 2
 # Arrays of one size at multiples of 4096 bytes would fall into the same sets of the cache.
 _STAGGER = 3 * ALIGNMENT
 
@@ -94,6 +93,9 @@ class Threads:
             blocks: how many there are.
             scratch: bytes that `compute` takes at most.
         """
+        if blocks == 1:
+            self._work(compute, (0,), scratch)
+            return
         numbers = iter(range(blocks))
         others = self._start(compute, numbers, blocks, scratch)
         try:
@@ -110,12 +112,12 @@ class Threads:
         blocks: int,
         scratch: int,
     ) -> list[Future[None]]:
-        others = min(self.count, blocks) - 1 if blocks >= _FEWEST_BLOCKS else 0
+        others = min(self.count, blocks) - 1
         jobs = itertools.repeat((compute, numbers, scratch), others)
         return [self._pool.submit(self._work, *job) for job in jobs]
 
     def _work(
-        self, compute: Callable[[Scratch, int], None], numbers: Iterator[int], size: int
+        self, compute: Callable[[Scratch, int], None], numbers: Iterable[int], size: int
     ) -> None:
         scratch = self._borrow(size)
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,19 @@ class Operand:
     """Elements between neighbours."""
     offset: int
     """Elements from the start of the storage to the first."""
+    _steps: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """The strides in bytes."""
+
+    def __post_init__(self) -> None:
+        steps = tuple(step * self.dtype.itemsize for step in self.strides)
+        object.__setattr__(self, "_steps", steps)
 
     def array(self, memory: Array) -> Array:
         """The operand's elements in its storage."""
-        numpy, size = self.dtype.numpy, self.dtype.itemsize
-        steps = tuple(step * size for step in self.strides)
-        return np.ndarray(self.shape, numpy, memory.data, self.offset * size, steps)
+        dtype = self.dtype
+        return np.ndarray(
+            self.shape, dtype.numpy, memory, self.offset * dtype.itemsize, self._steps
+        )
 
     def part(self, index: Index) -> Index:
         """What of the operand belongs to a block."""

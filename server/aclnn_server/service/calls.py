@@ -12,6 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from aclnn.errors import InvalidParameterError
 from aclnn.v1 import device_service_pb2 as pb
+from aclnn_server.backends.base import Device
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.handles import unknown
 from aclnn_server.sessions.limits import Usage
@@ -69,6 +70,12 @@ class Call:
     def message_bytes(self) -> int:
         """Bytes that one message may have."""
         return self.registry.limits.message_bytes
+
+    @property
+    def device(self) -> Device:
+        """Device of the Submit call's context."""
+        assert self.submitted is not None
+        return self.submitted.device
 
     def context(self, request: _Named) -> Context:
         """Context that the request names, or the Submit call's.

@@ -6,6 +6,7 @@ import logging
 import secrets
 
 from aclnn.errors import AclnnError, InternalError
+from aclnn.v1 import device_service_pb2 as pb
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,3 +24,8 @@ def unexpected(error: BaseException) -> AclnnError:
 def foreseen(error: Exception) -> AclnnError:
     """The error that the client sees: an :class:`AclnnError` as it is, anything else logged."""
     return error if isinstance(error, AclnnError) else unexpected(error)
+
+
+def encode_failure(error: Exception) -> bytes:
+    """The encoded result of a command that failed."""
+    return pb.Result(error=foreseen(error).to_proto()).SerializeToString()

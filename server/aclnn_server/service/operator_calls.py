@@ -37,15 +37,11 @@ class OperatorCalls:
 
     def execute(self, call: Call, request: pb.ExecuteRequest) -> pb.ExecuteResponse:
         """Phase two."""
-        workspace = None
-        if request.HasField("workspace"):
-            given = request.workspace
-            workspace = Workspace(given.buffer_id, given.offset, given.bytes)
         wait = not request.asynchronous
         execution = execute(
             call.session(request),
             request.executor_id,
-            workspace,
+            workspace_of(request),
             [_binding(binding) for binding in request.bindings],
             wait=None if call.submitted is not None else wait,
             expired=call.expired,
@@ -90,6 +86,14 @@ class OperatorCalls:
                 parameter="operator",
             )
         return found
+
+
+def workspace_of(request: pb.ExecuteRequest) -> Workspace | None:
+    """The client's scratch memory, if it gives some."""
+    if not request.HasField("workspace"):
+        return None
+    given = request.workspace
+    return Workspace(given.buffer_id, given.offset, given.bytes)
 
 
 def _binding(message: pb.Binding) -> Binding:

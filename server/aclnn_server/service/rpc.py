@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
-from itertools import chain
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -17,26 +14,23 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from aclnn import wire
-from aclnn.errors import AclnnError, InvalidParameterError, LimitExceededError
+from aclnn.errors import AclnnError, InvalidParameterError
 from aclnn.status import to_status
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2
-from aclnn.wire import Batch, BulkRead, BulkWrite
+from aclnn.wire import RawBatch
 from aclnn_server.service.calls import Call
 from aclnn_server.service.chunks import read_chunks, write_chunks
 from aclnn_server.service.device_calls import DeviceCalls
 from aclnn_server.service.failures import foreseen
+from aclnn_server.service.in_hand import InHand
 from aclnn_server.service.operator_calls import OperatorCalls
 from aclnn_server.service.server_calls import ServerCalls
+from aclnn_server.service.submit import UNREADABLE, SubmitCalls
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
 
 _R = TypeVar("_R")
-
-RESULT_HEAD_BYTES = 32
-"""Bytes that a result takes in an answer besides its own, at most."""
-SMALL_RESULT_BYTES = 512
-"""Bytes that are kept free in an answer for each result to come."""
 
 SERVICES = tuple(
     service
@@ -46,22 +40,6 @@ SERVICES = tuple(
 """Descriptors of the services that are served."""
 CHUNK_THREADS = 64
 """Writes and reads in chunks that are served at the same time; more wait."""
-
-
-class InHand:
-    """Counts the calls and commands that are being served."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self.count += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self.count -= 1
 
 
 class Service:
@@ -88,9 +66,6 @@ class Service:
         self._registry = registry
         self._operators = operators
         self._server = server
-        self._limit = submit_calls
-        self._open = 0
-        self._lock = threading.Lock()
         self.in_hand = InHand()
         # A call holds a thread for as long as its client likes, when it is open or in chunks: in pools of
         # their own, so that they never keep a unary call waiting. The few threads above the limit are
@@ -102,6 +77,7 @@ class Service:
             field.name: getattr(operators if hasattr(operators, field.name) else device, field.name)
             for field in pb.Command.DESCRIPTOR.oneofs_by_name["command"].fields
         }
+        self._submit_calls = SubmitCalls(registry, self._commands, self.in_hand, submit_calls)
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
         """Handlers for a gRPC server."""
@@ -124,7 +100,7 @@ class Service:
         codec = (_lenient(GetMessageClass(method.input_type).FromString), _serialize)
         if name == "submit":
             return grpc.stream_stream_rpc_method_handler(
-                _in(self._submit_threads, self._submit), _lenient(wire.decode_request), None
+                _in(self._submit_threads, self._submit), _lenient(wire.split_request), None
             )
         if name == "write_buffer":
             write = self._guarded(lambda call, parts: write_chunks(call, map(_readable, parts)))
@@ -191,77 +167,15 @@ class Service:
 
     # --- Submit ---------------------------------------------------------------------------------
 
-    def _submit(self, requests: Iterator[Batch], rpc: grpc.ServicerContext) -> Iterator[bytes]:
-        with self._lock:
-            self._open += 1
+    def _submit(self, requests: Iterator[RawBatch], rpc: grpc.ServicerContext) -> Iterator[bytes]:
         try:
-            yield from self._batches(map(_readable, requests), rpc)
+            yield from self._submit_calls.serve(
+                map(_readable, requests), self._identify(rpc), lambda: not rpc.is_active()
+            )
         except grpc.RpcError:
             return  # the client is gone; its context waits for it, for the time of its lease
         except Exception as error:
             _abort(rpc, foreseen(error))
-        finally:
-            with self._lock:
-                self._open -= 1
-
-    def _batches(self, requests: Iterator[Batch], rpc: grpc.ServicerContext) -> Iterator[bytes]:
-        if self._open > self._limit:
-            raise LimitExceededError(
-                f"the server has {self._limit} open Submit calls, as many as allowed",
-                retry_after_ms=1000,
-            )
-        first = next(requests, None)
-        if first is None:
-            return
-        if not first.context_id:
-            raise InvalidParameterError(
-                "the first request names no context", parameter="context_id"
-            )
-        tenant = self._identify(rpc)
-        context = self._registry.context(first.context_id, tenant)
-        context.begin_call()
-        try:
-            call = Call(self._registry, context)
-            for batch in chain((first,), requests):
-                if tenant.watched:
-                    tenant.proceed(lambda: not rpc.is_active())
-                yield context.batches.once(
-                    batch.sequence, batch.acknowledged, partial(self._answer, call, batch)
-                )
-        finally:
-            context.end_call()
-
-    def _answer(self, call: Call, batch: Batch) -> bytes:
-        results: list[bytes | BulkRead] = []
-        room = call.message_bytes
-        for left, command in zip(reversed(range(len(batch.commands))), batch.commands, strict=True):
-            if results and isinstance(results[-1], BulkRead):
-                # A view of a buffer that the next command may write.
-                results[-1] = BulkRead(bytes(results[-1].data))
-            with self.in_hand:
-                result = self._result(call, command)
-            encoded = result if isinstance(result, BulkRead) else result.SerializeToString()
-            size = len(encoded.data if isinstance(encoded, BulkRead) else encoded)
-            if size > max(SMALL_RESULT_BYTES, room - left * SMALL_RESULT_BYTES):
-                encoded = _no_room(size, call.message_bytes).SerializeToString()
-                size = SMALL_RESULT_BYTES
-            results.append(encoded)
-            room -= size + RESULT_HEAD_BYTES
-        return wire.join_response(batch.sequence, results)
-
-    def _result(self, call: Call, command: pb.Command | BulkWrite) -> pb.Result | BulkRead:
-        try:
-            if isinstance(command, BulkWrite):
-                return pb.Result(write_buffer=self._commands["write_buffer"](call, command))
-            name = command.WhichOneof("command")
-            if name is None:
-                raise InvalidParameterError("the command is empty", parameter="command")
-            response = self._commands[name](call, getattr(command, name))
-        except Exception as error:
-            return pb.Result(error=foreseen(error).to_proto())
-        if isinstance(response, BulkRead):
-            return response
-        return pb.Result(**{name: response})
 
 
 def _in(threads: ThreadPoolExecutor, serve: Callable[[Any, Any], _R]) -> Callable[[Any, Any], _R]:
@@ -272,14 +186,6 @@ def _in(threads: ThreadPoolExecutor, serve: Callable[[Any, Any], _R]) -> Callabl
 
     handle.experimental_thread_pool = threads  # type: ignore[attr-defined]
     return handle
-
-
-def _no_room(size: int, limit: int) -> pb.Result:
-    error = LimitExceededError(
-        f"the result has {size} bytes and does not fit the batch's answer, which has at most {limit}: "
-        "ask for it in another batch"
-    )
-    return pb.Result(error=error.to_proto())
 
 
 class _Malformed:
@@ -299,7 +205,7 @@ def _lenient(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
 
 def _readable(message: Any) -> Any:  # noqa: ANN401 - a message, or an iterator of messages
     if isinstance(message, _Malformed):
-        raise InvalidParameterError("the message cannot be decoded: it is not of this schema")
+        raise InvalidParameterError(UNREADABLE)
     return message
 
 

@@ -202,7 +202,7 @@ class Context:
         """Counts what is done in it, where that is counted."""
         self._default: Session | None = None
         self._destroyed = False
-        self._environment = environment
+        self.environment = environment
         self._open_calls = 0
         self._lock = threading.RLock()
         self._run_before: OrderedDict[int, str] = OrderedDict()
@@ -217,12 +217,12 @@ class Context:
 
     def renew(self) -> None:
         """Begins the lease anew."""
-        self._seen = self._environment.clock()
+        self._seen = self.environment.clock()
 
     @property
     def expired(self) -> bool:
         """Whether the client has been silent for its lease; a closed context stays expired."""
-        silent = self._environment.clock() - self._seen > self.lease
+        silent = self.environment.clock() - self._seen > self.lease
         return self.closed or (silent and not self._open_calls)
 
     def begin_call(self) -> None:
@@ -248,7 +248,7 @@ class Context:
         with self._lock:
             self._check_open()
             check_room(len(self.sessions), self.limits.streams, "streams")
-            environment = self._environment
+            environment = self.environment
             stream = Stream(
                 environment.workers, self.limits.queued_commands, environment.unexpected
             )
@@ -364,12 +364,27 @@ class Context:
                 )
             if found is None or found.repeatable:
                 return self.executors.find(executor_id).begin_run()
-            self._run_before[executor_id] = found.signature.name
-            if len(self._run_before) > REMEMBERED_EXECUTORS:
-                self._run_before.popitem(last=False)
+            self.note_spent(executor_id, found.signature.name)
             taken = self.executors.take(executor_id).begin_run()
             taken.end(self.account)
             return taken
+
+    def has_room_for_executor(self, executor_id: int) -> bool:
+        """Whether an executor of that id, chosen by the client, could be made now."""
+        executors = self.executors
+        return not (
+            self.closed
+            or executor_id == 0
+            or len(executors) >= executors.limit
+            or executors.get(executor_id) is not None
+        )
+
+    def note_spent(self, executor_id: int, operator: str) -> None:
+        """Notes that a one-shot executor was run, to tell a second use from an id that never was."""
+        with self._lock:
+            self._run_before[executor_id] = operator
+            if len(self._run_before) > REMEMBERED_EXECUTORS:
+                self._run_before.popitem(last=False)
 
     # --- the whole --------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class Account:
         try:
             return self.device.allocate(size)
         except BaseException:
-            self._credit(size)
+            self.credit(size)
             raise
 
     def wrap(self, data: memoryview, what: str) -> Memory:
@@ -51,7 +51,7 @@ class Account:
         try:
             return self.device.wrap(data)
         except BaseException:
-            self._credit(len(data))
+            self.credit(len(data))
             raise
 
     def release(self, memory: Memory, size: int) -> None:
@@ -59,7 +59,7 @@ class Account:
         try:
             self.device.release(memory)
         finally:
-            self._credit(size)
+            self.credit(size)
 
     def release_all(self, owned: Iterable[tuple[Memory, int]]) -> None:
         """Gives several back; what fails to go keeps nothing else from going, and is raised at the end."""
@@ -72,6 +72,14 @@ class Account:
         if failure is not None:
             raise failure
 
+    def try_charge(self, size: int) -> bool:
+        """Puts `size` bytes on the account, if there is room; :meth:`credit` takes them off again."""
+        try:
+            self._charge(size, "")
+        except OutOfMemoryError:
+            return False
+        return True
+
     def _charge(self, size: int, what: str) -> None:
         with self._lock:
             free = self.limit - self.used
@@ -83,7 +91,8 @@ class Account:
                 self._shared.take(size, what)
             self.used += size
 
-    def _credit(self, size: int) -> None:
+    def credit(self, size: int) -> None:
+        """Takes `size` bytes off the account."""
         with self._lock:
             self.used -= size
         if self._shared is not None:

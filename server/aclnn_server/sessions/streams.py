@@ -148,6 +148,30 @@ class Stream:
         elif first:
             self._workers.schedule(self)
 
+    def begin_now(self) -> bool:
+        """Takes the stream for work that the caller runs at once, if nothing is before it.
+
+        Returns:
+            Whether it was taken; then :meth:`end_now` has to follow.
+        """
+        with self._changed:
+            if self._queue or self._running or self._parked or self._destroyed:
+                return False
+            self._running = True
+            self._queued += 1
+            return True
+
+    def end_now(self, failure: AclnnError | None) -> None:
+        """Ends the work that :meth:`begin_now` began; a failure is kept for whoever synchronises."""
+        with self._changed:
+            self._done += 1
+            self._failure = self._failure or failure
+            self._running = False
+            self._count_dropped()
+            left = bool(self._queue)
+        if left:
+            self._workers.schedule(self)
+
     def _check_room(self) -> None:
         if self._destroyed:
             raise StreamDestroyedError("the stream was destroyed")

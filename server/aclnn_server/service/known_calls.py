@@ -1,0 +1,231 @@
+"""Calls that are recognised by their bytes: what was decoded and planned once is not decoded again.
+
+Of an argument of phase one, only a tensor's storage changes from call to call, and it stands at the end
+of the argument. So two calls are equal but for their memory where all that stands before is equal, byte
+by byte. What does not look that way, for whatever reason, is decoded as usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from aclnn import wire
+from aclnn.arguments import TensorArgument, encode_tensor
+from aclnn.v1 import device_service_pb2 as pb
+from aclnn.v1 import operator_service_pb2 as operator_pb
+from aclnn.v1 import raw_pb2, tensor_pb2
+from aclnn_server.service.calls import Call
+from aclnn_server.service.failures import encode_failure
+from aclnn_server.service.operator_calls import workspace_of
+from aclnn_server.sessions.at_once import Given, KnownCall, run_at_once
+from aclnn_server.sessions.executors import Executor, Slot
+
+CAPACITY = 4096
+"""Calls that are remembered; they are forgotten together when there are more."""
+_PHASE_ONE = wire.command_tag("get_workspace_size")
+_PHASE_TWO = wire.command_tag("execute")
+_BUFFER_ID = wire.tag(tensor_pb2.Tensor, "buffer_id")
+_BUFFER_OFFSET = wire.tag(tensor_pb2.Tensor, "buffer_offset")
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The bytes of a call that do not change, and what is known of it."""
+
+    heads: tuple[bytes, ...]
+    """What each argument begins with: all of it, or all before its tensor's storage."""
+    tensors: tuple[tuple[int, int, bool], ...]
+    """Of each tensor that has a storage in the request or is returned: position of the argument,
+    length of its head, whether the storage is a buffer."""
+    returned: frozenset[int]
+    """Positions of outputs that are returned."""
+    call: KnownCall
+    planned: bytes
+    """Result of phase one, behind the executor's id."""
+    segments: tuple[bytes, ...]
+    """Result of phase two, cut where the bytes of the returned outputs belong."""
+
+
+class KnownCalls:
+    """The calls that are remembered. Used by many threads."""
+
+    def __init__(self) -> None:
+        self._layouts: dict[tuple[object, ...], tuple[_Layout, ...]] = {}
+
+    def run(
+        self, call: Call, phase_one: bytes | memoryview, phase_two: bytes | memoryview
+    ) -> tuple[bytes, bytes] | None:
+        """Makes both phases of a call, if it is known and nothing stands against doing so at once.
+
+        Args:
+            call: of the Submit call that carries the two commands.
+            phase_one: a command, encoded.
+            phase_two: the command after it, encoded.
+
+        Returns:
+            The encoded results of both; ``None``: nothing was done.
+        """
+        if phase_one[:1] != _PHASE_ONE or phase_two[:1] != _PHASE_TWO:
+            return None
+        plan = raw_pb2.RawCommand.FromString(bytes(phase_one)).get_workspace_size
+        arguments = list(plan.arguments)
+        layout = self._find(call, plan.operator, arguments)
+        if layout is None or plan.repeatable:
+            return None
+        run = raw_pb2.RawCommand.FromString(bytes(phase_two)).execute
+        if run.executor_id != plan.executor_id or run.bindings or run.report_timing:
+            return None
+        given = _given(layout, arguments)
+        if given is None:
+            return None
+        call.session(plan)
+        made = run_at_once(
+            call.session(run), plan.executor_id, layout.call, given, workspace_of(run)
+        )
+        if made is None:
+            return None
+        planned = _planned(plan.executor_id, layout.planned)
+        if made.failure is not None:
+            return planned, encode_failure(made.failure)
+        if not made.outputs:
+            return planned, layout.segments[0]
+        parts: Iterator[bytes | bytearray] = chain.from_iterable(
+            zip(layout.segments, made.outputs, strict=False)  # behind the last output is nothing
+        )
+        return planned, b"".join(parts)
+
+    def _find(self, call: Call, operator: str, arguments: list[bytes]) -> _Layout | None:
+        for layout in self._layouts.get(_key(call, operator, arguments), ()):
+            if all(map(bytes.startswith, arguments, layout.heads)):
+                return layout
+        return None
+
+    # --- remembering ------------------------------------------------------------------------------
+
+    def remember(
+        self,
+        call: Call,
+        command: bytes | memoryview,
+        executor_id: int,
+    ) -> None:
+        """Remembers a call that has just been planned, if others like it can be made at once."""
+        assert call.submitted is not None
+        executor = call.submitted.executors.get(executor_id)
+        known = KnownCall.of(executor, call.submitted) if executor is not None else None
+        if executor is None or known is None:
+            return
+        arguments = list(raw_pb2.RawCommand.FromString(bytes(command)).get_workspace_size.arguments)
+        layout = _layout(known, executor, arguments)
+        if layout is None:
+            return
+        key = _key(call, executor.signature.name, arguments)
+        others = self._layouts.get(key, ())
+        if layout in others:
+            return
+        if len(self._layouts) >= CAPACITY:
+            self._layouts.clear()
+        self._layouts[key] = (layout, *others[:7])
+
+
+def _key(call: Call, operator: str, arguments: list[bytes]) -> tuple[object, ...]:
+    return (call.device.index, operator, *map(len, arguments))
+
+
+def _given(layout: _Layout, arguments: Sequence[bytes]) -> list[Given] | None:
+    """The storages of a call's tensors; ``None`` where one is not written as usual."""
+    given: list[Given] = []
+    for position, length, in_buffer in layout.tensors:
+        rest = arguments[position][length:]
+        if in_buffer:
+            place = _place(rest)
+            if place is None:
+                return None
+            given.append(place)
+        else:
+            given.append(None if position in layout.returned else rest)
+    return given
+
+
+def _place(encoded: bytes) -> tuple[int, int] | None:
+    """Reads a buffer's id, and the offset in it if there is one."""
+    if len(encoded) == 1:
+        return encoded[0], 0
+    try:
+        buffer_id, position = wire.read_varint(encoded, 0)
+        if position == len(encoded):
+            return buffer_id, 0
+        if encoded[position : position + 1] != _BUFFER_OFFSET:
+            return None
+        offset, position = wire.read_varint(encoded, position + 1)
+    except wire.OtherForm:
+        return None
+    return (buffer_id, offset) if position == len(encoded) else None
+
+
+def _layout(known: KnownCall, executor: Executor, arguments: list[bytes]) -> _Layout | None:
+    heads = list(arguments)
+    tensors = []
+    slots = executor.slots
+    for slot in slots:
+        encoded = arguments[slot.argument]
+        head = _head(slot, encoded)
+        if head is None:
+            return None
+        heads[slot.argument] = encoded[:head]
+        tensors.append((slot.argument, head, slot.buffer is not None))
+    returned = [slot for slot in slots if slot.returned]
+    size = executor.plan.workspace_bytes
+    planned = operator_pb.GetWorkspaceSizeResponse(workspace_bytes=size).SerializeToString()
+    return _Layout(
+        tuple(heads),
+        tuple(tensors),
+        frozenset(slot.argument for slot in returned),
+        known,
+        planned,
+        _segments(returned),
+    )
+
+
+def _head(slot: Slot, encoded: bytes) -> int | None:
+    """Length of what stands before a tensor's storage; ``None`` where it is not written as usual."""
+    tensor = slot.tensor
+    argument = tensor_pb2.Argument.FromString(encoded)
+    argument.DiscardUnknownFields()
+    if argument.SerializeToString(deterministic=True) != encoded:
+        return None
+    if tensor.data is not None:
+        return len(encoded) - len(tensor.data)
+    if tensor.buffer_id is None:
+        return len(encoded)
+    tail = wire.varint(tensor.buffer_id)
+    if tensor.buffer_offset:
+        tail += _BUFFER_OFFSET + wire.varint(tensor.buffer_offset)
+    head = len(encoded) - len(tail)
+    return head if encoded[head - 1 : head] == _BUFFER_ID and encoded[head:] == tail else None
+
+
+def _planned(executor_id: int, rest: bytes) -> bytes:
+    body = _EXECUTOR_ID + wire.varint(executor_id) + rest
+    return _PLANNED + wire.varint(len(body)) + body
+
+
+_PLANNED = wire.tag(pb.Result, "get_workspace_size")
+_EXECUTOR_ID = wire.tag(operator_pb.GetWorkspaceSizeResponse, "executor_id")
+
+
+def _segments(returned: Sequence[Slot]) -> tuple[bytes, ...]:
+    """The result of a phase two, without the bytes of the outputs that it returns."""
+    encoded = []
+    for slot in returned:
+        spec = slot.tensor.spec
+        tensor = encode_tensor(TensorArgument(spec, bytes(spec.storage_bytes)))
+        output = operator_pb.Output(argument=slot.argument, element=slot.element, tensor=tensor)
+        encoded.append(operator_pb.ExecuteResponse(outputs=[output]).SerializeToString())
+    size = sum(map(len, encoded))
+    segments, segment = [], wire.field_head(pb.Result, "execute", size)
+    for slot, whole in zip(returned, encoded, strict=True):
+        segments.append(segment + whole[: len(whole) - slot.tensor.spec.storage_bytes])
+        segment = b""
+    return (*segments, segment) if returned else (segment,)

@@ -1,0 +1,156 @@
+"""Submit: batches of commands over an open call, applied in order, once each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from aclnn import wire
+from aclnn.errors import InvalidParameterError, LimitExceededError
+from aclnn.v1 import device_service_pb2 as pb
+from aclnn.wire import BulkRead, BulkWrite, RawBatch
+from aclnn_server.service.calls import Call
+from aclnn_server.service.failures import encode_failure
+from aclnn_server.service.in_hand import InHand
+from aclnn_server.service.known_calls import KnownCalls
+from aclnn_server.sessions.registry import Registry
+from aclnn_server.sessions.tenants import Tenant
+
+RESULT_HEAD_BYTES = 32
+"""Bytes that a result takes in an answer besides its own, at most."""
+SMALL_RESULT_BYTES = 512
+"""Bytes that are kept free in an answer for each result to come."""
+UNREADABLE = "the message cannot be decoded: it is not of this schema"
+
+Commands = Mapping[str, Callable[[Call, Any], Any]]
+"""What serves each command, by its name in ``Command``."""
+
+
+class SubmitCalls:
+    """Serves Submit."""
+
+    def __init__(
+        self, registry: Registry, commands: Commands, in_hand: InHand, open_calls: int
+    ) -> None:
+        self._registry = registry
+        self._commands = commands
+        self._in_hand = in_hand
+        self._known = KnownCalls()
+        self._limit = open_calls
+        self.open = 0
+        """Calls that are open."""
+        self._lock = threading.Lock()
+
+    def serve(
+        self, requests: Iterator[RawBatch], tenant: Tenant, over: Callable[[], bool]
+    ) -> Iterator[bytes]:
+        """Serves one call, from its first request to its last; gives the encoded answers.
+
+        Args:
+            requests: as they come.
+            tenant: whose call it is.
+            over: tells that the client is gone.
+        """
+        with self._lock:
+            self.open += 1
+        try:
+            yield from self._serve(requests, tenant, over)
+        finally:
+            with self._lock:
+                self.open -= 1
+
+    def _serve(
+        self, requests: Iterator[RawBatch], tenant: Tenant, over: Callable[[], bool]
+    ) -> Iterator[bytes]:
+        if self.open > self._limit:
+            raise LimitExceededError(
+                f"the server has {self._limit} open Submit calls, as many as allowed",
+                retry_after_ms=1000,
+            )
+        first = next(requests, None)
+        if first is None:
+            return
+        if not first.context_id:
+            raise InvalidParameterError(
+                "the first request names no context", parameter="context_id"
+            )
+        context = self._registry.context(first.context_id, tenant)
+        context.begin_call()
+        try:
+            call = Call(self._registry, context)
+            for batch in chain((first,), requests):
+                if tenant.watched:
+                    tenant.proceed(over)
+                yield context.batches.once(
+                    batch.sequence, batch.acknowledged, partial(self.answer, call, batch)
+                )
+        finally:
+            context.end_call()
+
+    def answer(self, call: Call, batch: RawBatch) -> bytes:
+        """Applies a batch and gives its encoded answer."""
+        results: list[bytes | BulkRead] = []
+        room = call.message_bytes
+        commands = batch.commands
+        count = len(commands)
+        with self._in_hand:
+            while len(results) < count:
+                if results and isinstance(results[-1], BulkRead):
+                    # A view of a buffer that the next command may write.
+                    results[-1] = BulkRead(bytes(results[-1].data))
+                for result in self._next(call, commands, len(results)):
+                    left = count - len(results) - 1
+                    size = len(result.data if isinstance(result, BulkRead) else result)
+                    if size > max(SMALL_RESULT_BYTES, room - left * SMALL_RESULT_BYTES):
+                        result = _no_room(size, call.message_bytes)
+                        size = SMALL_RESULT_BYTES
+                    results.append(result)
+                    room -= size + RESULT_HEAD_BYTES
+        return wire.join_response(batch.sequence, results)
+
+    def _next(
+        self, call: Call, commands: Sequence[bytes | memoryview], position: int
+    ) -> tuple[bytes | BulkRead, ...]:
+        """Results of the command at a position, or of both phases of a call that begins there."""
+        command = commands[position]
+        try:
+            if position + 1 < len(commands):
+                both = self._known.run(call, command, commands[position + 1])
+                if both is not None:
+                    return both
+            result = self._result(call, command)
+        except Exception as error:
+            return (encode_failure(error),)
+        return (result,)
+
+    def _result(self, call: Call, encoded: bytes | memoryview) -> bytes | BulkRead:
+        try:
+            command = wire.decode_command(encoded)
+        except DecodeError:
+            raise InvalidParameterError(UNREADABLE, parameter="command") from None
+        if isinstance(command, BulkWrite):
+            written = self._commands["write_buffer"](call, command)
+            return pb.Result(write_buffer=written).SerializeToString()
+        name = command.WhichOneof("command")
+        if name is None:
+            raise InvalidParameterError("the command is empty", parameter="command")
+        response = self._commands[name](call, getattr(command, name))
+        if isinstance(response, BulkRead):
+            return response
+        if name == "get_workspace_size":
+            self._known.remember(call, encoded, response.executor_id)
+        return pb.Result(**{name: response}).SerializeToString()
+
+
+def _no_room(size: int, limit: int) -> bytes:
+    return encode_failure(
+        LimitExceededError(
+            f"the result has {size} bytes and does not fit the batch's answer, which has at most {limit}: "
+            "ask for it in another batch"
+        )
+    )

@@ -1,0 +1,200 @@
+"""Both phases of a call in one step, where everything about it is known and nothing is before it.
+
+A call that equals an earlier one but for its memory need not be planned again, nor kept as an executor,
+nor queued, if its stream has nothing to do. What this cannot do, or what might fail, is left to
+:mod:`~aclnn_server.sessions.planning` and :mod:`~aclnn_server.sessions.execution`, which do the same
+step by step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aclnn.errors import AclnnError
+from aclnn_server.backends.base import Memory, Plan, Storage
+from aclnn_server.sessions.context import Context, Session
+from aclnn_server.sessions.execution import INLINE_BYTES, Workspace
+from aclnn_server.sessions.executors import Executor, Slot
+from aclnn_server.sessions.memory import Buffer
+
+Given = bytes | memoryview | tuple[int, int] | None
+"""Storage of one tensor: its bytes, a buffer's id and the offset in it, or ``None`` for an output that is
+returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCall:
+    """A call that was planned before, without its memory."""
+
+    operator: str
+    plan: Plan
+    arguments: int
+    """How many arguments it has."""
+    tensors: tuple[tuple[int, int], ...]
+    """Of each tensor: position of the argument, bytes of its storage."""
+    charge: int
+    """Bytes of device memory that a run takes and gives back."""
+    waited: bool
+    """Whether outputs are returned, so that the failure goes to the caller."""
+
+    @classmethod
+    def of(cls, executor: Executor, context: Context) -> KnownCall | None:
+        """The call of a one-shot executor, if others like it can be run at once."""
+        slots = executor.slots
+        sizes = [slot.tensor.spec.storage_bytes for slot in slots]
+        lists = any(isinstance(argument, tuple) for argument in executor.arguments)
+        if (
+            not context.device.shares_plans
+            or executor.repeatable
+            or sum(sizes) > INLINE_BYTES
+            or (lists and any(_is_listed(executor, slot) for slot in slots))
+            or any(slot.parameter.output and slot.tensor.data is not None for slot in slots)
+        ):
+            return None
+        return cls(
+            executor.signature.name,
+            executor.plan,
+            len(executor.arguments),
+            tuple((slot.argument, size) for slot, size in zip(slots, sizes, strict=True)),
+            sum(
+                size
+                for slot, size in zip(slots, sizes, strict=True)
+                if slot.tensor.buffer_id is None
+            ),
+            any(slot.returned for slot in slots),
+        )
+
+
+def _is_listed(executor: Executor, slot: Slot) -> bool:
+    return isinstance(executor.arguments[slot.argument], tuple)
+
+
+@dataclass(slots=True)
+class Run:
+    """What came of running a call at once."""
+
+    outputs: Sequence[bytearray]
+    """The bytes of the outputs that are returned, in order."""
+    failure: AclnnError | None
+
+
+def run_at_once(
+    session: Session,
+    executor_id: int,
+    call: KnownCall,
+    given: Sequence[Given],
+    workspace: Workspace | None,
+) -> Run | None:
+    """Plans and runs a call in the calling thread.
+
+    Args:
+        session: of the stream.
+        executor_id: that the client has chosen for the call; it is spent afterwards.
+        call: what is known of it.
+        given: storage of each of the call's tensors.
+        workspace: the client's scratch memory; ``None``: the session lends its own.
+
+    Returns:
+        What came of it; ``None`` where nothing was done, because it has to be done step by step.
+    """
+    context = session.context
+    found = _storages(context, call, given)
+    if found is None or not context.has_room_for_executor(executor_id):
+        return None
+    storages, outputs = found
+    account = context.account
+    if not account.try_charge(call.charge):
+        return None
+    try:
+        scratch = _scratch(session, call.plan.workspace_bytes, workspace)
+        if scratch is None or not session.stream.begin_now():
+            return None
+        failure: AclnnError | None = None
+        try:
+            _compute(session, call, storages, scratch.memory)
+        except AclnnError as error:
+            failure = error
+        except BaseException as error:
+            failure = context.environment.unexpected(error)
+        finally:
+            session.stream.end_now(None if call.waited else failure)
+            scratch.end()
+    finally:
+        account.credit(call.charge)
+    context.note_spent(executor_id, call.operator)
+    return Run(outputs, failure if call.waited else None)
+
+
+def _compute(
+    session: Session, call: KnownCall, storages: list[Storage], workspace: Memory | None
+) -> None:
+    device, tally = session.context.device, session.tally
+    if tally is None:
+        device.run(call.plan, storages, workspace, session.device_stream)
+        return
+    begin = time.monotonic_ns()
+    try:
+        device.run(call.plan, storages, workspace, session.device_stream)
+    except BaseException as error:
+        tally.note_failure(call.operator, error)
+        raise
+    tally.note_run(call.operator, 0, 0, time.monotonic_ns() - begin, 0)
+
+
+def _storages(
+    context: Context, call: KnownCall, given: Sequence[Given]
+) -> tuple[list[Storage], list[bytearray]] | None:
+    device = context.device
+    storages: list[Storage] = [None] * call.arguments
+    outputs: list[bytearray] = []
+    for (position, size), value in zip(call.tensors, given, strict=True):
+        if value is None:
+            output = bytearray(size)
+            outputs.append(output)
+            memory = device.wrap(memoryview(output)) if size else None
+        elif isinstance(value, tuple):
+            memory = _region(context, *value, size)
+            if memory is None:
+                return None
+        else:
+            memory = device.wrap(memoryview(value)) if size else None
+        storages[position] = memory
+    return storages, outputs
+
+
+def _region(context: Context, buffer_id: int, offset: int, size: int) -> Memory | None:
+    buffer = context.buffers.get(buffer_id)
+    if buffer is None or buffer.freed or offset + size > buffer.size:
+        return None
+    if size == buffer.size:
+        return buffer.memory
+    return context.device.slice(buffer.memory, offset, size)
+
+
+@dataclass(slots=True)
+class _Scratch:
+    """Scratch memory of one run."""
+
+    memory: Memory | None = None
+    lent: Buffer | None = None
+
+    def end(self) -> None:
+        if self.lent is not None:
+            self.lent.end_use()
+
+
+_NO_SCRATCH = _Scratch()
+
+
+def _scratch(session: Session, needed: int, given: Workspace | None) -> _Scratch | None:
+    if given is None:
+        if not needed:
+            return _NO_SCRATCH
+        lent = session.lend_workspace(needed)
+        return _Scratch(lent.memory, lent)
+    if given.size < needed:
+        return None
+    memory = _region(session.context, given.buffer_id, given.offset, given.size)
+    return None if memory is None else _Scratch(memory)

@@ -1,0 +1,304 @@
+"""Calls that are recognised by their bytes end as those that are decoded and planned step by step."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aclnn import dtypes, wire
+from aclnn.arguments import TensorArgument, encode
+from aclnn.dtypes import DType
+from aclnn.signatures import Kind, Parameter
+from aclnn.tensors import TensorSpec
+from aclnn.v1 import device_service_pb2 as pb
+from aclnn.v1 import operator_service_pb2 as op
+from aclnn.v1 import tensor_pb2 as t
+from aclnn_server.config import ServerConfig
+from aclnn_server.operators.catalogue import built_in
+from aclnn_server.operators.definition import Operator
+from aclnn_server.server import Server
+from aclnn_server.service.calls import Call
+from aclnn_server.service.known_calls import KnownCalls
+from aclnn_server.sessions.context import Context
+from tests.operators.samples import sample
+from tests.service.requests import floats, inline, number, real, tensor
+
+NAME = "aclnnSmoothL1LossBackward"
+SHAPE = (2, 3)
+QUOTA = 1 << 16
+OPERATORS = list(built_in().values())
+
+
+class Submit:
+    """Batches of one context, served without gRPC."""
+
+    def __init__(self, server: Server, context: Context) -> None:
+        self.server = server
+        self.context = context
+        self.call = Call(server.registry, context)
+        self.recognised: list[bool] = []
+        """Of each pair of phases, whether it was made at once."""
+        self._ids = itertools.count(1)
+
+    def send(self, *commands: pb.Command) -> list[pb.Result]:
+        batch = pb.SubmitRequest(commands=commands).SerializeToString()
+        serving = self.server._service._submit_calls
+        answer = serving.answer(self.call, wire.split_request(batch))
+        return list(pb.SubmitResponse.FromString(answer).results)
+
+    def both(
+        self,
+        arguments: Sequence[t.Argument],
+        operator: str = NAME,
+        executor_id: int | None = None,
+        **run: Any,  # noqa: ANN401
+    ) -> tuple[pb.Result, pb.Result]:
+        """Both phases in one batch."""
+        number = next(self._ids) if executor_id is None else executor_id
+        planned, ran = self.send(
+            pb.Command(
+                get_workspace_size=op.GetWorkspaceSizeRequest(
+                    operator=operator, executor_id=number, arguments=arguments
+                )
+            ),
+            pb.Command(execute=op.ExecuteRequest(executor_id=number, **run)),
+        )
+        if planned.WhichOneof("result") == "get_workspace_size":
+            assert planned.get_workspace_size.executor_id == number
+            planned.get_workspace_size.executor_id = 0
+        return planned, ran
+
+    def buffer(self, buffer_id: int, content: bytes) -> None:
+        write = pb.WriteBufferRequest(buffer_id=buffer_id, data=content)
+        malloc = pb.MallocRequest(buffer_id=buffer_id, bytes=len(content))
+        results = self.send(pb.Command(malloc=malloc), pb.Command(write_buffer=write))
+        assert [result.WhichOneof("result") for result in results] == ["malloc", "write_buffer"]
+
+    def read(self, buffer_id: int) -> list[float]:
+        read = pb.ReadBufferRequest(buffer_id=buffer_id, bytes=16)
+        (result,) = self.send(pb.Command(read_buffer=read))
+        return np.frombuffer(result.read_buffer.data, np.float32).tolist()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(ServerConfig(listen="127.0.0.1:0", max_context_bytes=QUOTA)) as running:
+        yield running
+
+
+@pytest.fixture
+def submit(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Submit]:
+    submitting = Submit(server, server.registry.create_context(0, 60.0))
+    whole = KnownCalls.run
+
+    def run(self: KnownCalls, *arguments: Any) -> tuple[bytes, bytes] | None:  # noqa: ANN401
+        both = whole(self, *arguments)
+        if pb.Command.FromString(bytes(arguments[1])).HasField("get_workspace_size"):
+            submitting.recognised.append(both is not None)
+        return both
+
+    monkeypatch.setattr(KnownCalls, "run", run)
+    yield submitting
+    assert len(submitting.context.executors) == 0
+    server.registry.destroy_context(submitting.context)
+    assert submitting.context.account.used == 0
+
+
+def loss(*x: float, beta: float = 1.0, out: t.Argument | None = None) -> list[t.Argument]:
+    ones = floats(*[1.0] * len(x))
+    return [ones, floats(*x), ones, number(0), real(beta), out or tensor([len(x)])]
+
+
+def returned(result: pb.Result) -> list[float]:
+    (output,) = result.execute.outputs
+    return np.frombuffer(output.tensor.data, np.float32).tolist()
+
+
+# --- what is recognised gives the same ---------------------------------------------------------------
+
+
+def _argument(row: Parameter, value: Any) -> t.Argument:  # noqa: ANN401
+    if isinstance(value, np.ndarray):
+        if row.output and row.name != "selfRef":
+            spec = TensorSpec.contiguous(value.shape, dtypes.dtype(value.dtype))
+            return encode(row, TensorArgument(spec))
+        return inline(value)
+    if row.kind is Kind.TENSOR_LIST and value is not None:
+        return t.Argument(tensor_list=t.TensorList(tensors=[inline(v).tensor for v in value]))
+    return encode(row, value)
+
+
+def _dtype(operator: Operator) -> DType:
+    rows = [row for row in operator.signature.parameters if row.kind.holds_tensors]
+    names = [row.name for row in rows if row.name != "condition"]
+    allowed = operator.dtypes.get(names[0], (dtypes.FLOAT,))
+    return dtypes.FLOAT if dtypes.FLOAT in allowed else allowed[0]
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+@pytest.mark.parametrize("shape", [SHAPE, (0, 3)], ids=["some", "none"])
+def test_every_operator_answers_the_same_when_it_is_recognised(
+    submit: Submit, operator: Operator, shape: tuple[int, ...]
+) -> None:
+    values = sample(operator, shape, _dtype(operator)).values
+    rows = operator.signature.parameters
+    arguments = [_argument(row, values[row.name]) for row in rows]
+    server = submit.server._service._submit_calls
+    server._known = KnownCalls()  # what other contexts did is forgotten
+    first = submit.both(arguments, operator.name)
+    assert submit.recognised == [False]
+    assert submit.both(arguments, operator.name) == first
+    failed = first[0].HasField("error")
+    lists = any(row.kind is Kind.TENSOR_LIST for row in rows)
+    in_place = any(row.name == "selfRef" and values[row.name] is not None for row in rows)
+    assert submit.recognised == [False, not (failed or lists or in_place)]
+
+
+def test_new_bytes_give_a_new_result(submit: Submit) -> None:
+    submit.both(loss(0, 1, 2, 3))
+    _, ran = submit.both(loss(5, 0.5, 1, -7))
+    assert submit.recognised[-1]
+    assert returned(ran) == [1.0, -0.5, 0.0, -1.0]
+
+
+@pytest.mark.parametrize("beta", [-0.0, float("nan"), 2.0, -1.0])
+def test_another_number_is_another_call(submit: Submit, beta: float) -> None:
+    submit.both(loss(0, 1))
+    submit.both(loss(0, 1))
+    assert submit.recognised[-1]
+    submit.both(loss(0, 1, beta=beta))
+    assert not submit.recognised[-1]
+
+
+def test_buffers_are_found_anew_at_every_call(submit: Submit) -> None:
+    for buffer_id, value in ((1, 3.0), (200, 5.0), (70_000, 0.5)):
+        submit.buffer(buffer_id, np.full(4, value, np.float32).tobytes())
+
+    def call(source: int, target: int, offset: int = 0) -> pb.Result:
+        here = tensor([2], buffer_id=source, buffer_offset=offset)
+        there = tensor([2], buffer_id=target)
+        arguments = [floats(1, 1), here, floats(0, 0), number(0), real(1.0), there]
+        return submit.both(arguments)[1]
+
+    for source, target, offset in ((1, 200, 8), (1, 200, 8), (70_000, 1, 0), (70_000, 1, 0)):
+        assert call(source, target, offset) == pb.Result(execute=op.ExecuteResponse())
+    assert submit.recognised[-3:] == [True, False, True]
+    assert submit.read(200) == [1.0, 1.0, 5.0, 5.0]
+    assert submit.read(1) == [0.5, 0.5, 3.0, 3.0]
+
+
+def test_a_workspace_of_the_client_is_used(submit: Submit) -> None:
+    submit.buffer(1, bytes(512))
+    mean = [floats(1, 2), floats(0, 0), number(1), real(1.0), tensor([])]
+    workspace = op.Workspace(buffer_id=1, bytes=512)
+    results = [submit.both(mean, "aclnnSmoothL1Loss", workspace=workspace) for _ in range(2)]
+    assert submit.recognised == [False, True]
+    assert results[0] == results[1]
+    assert returned(results[1][1]) == [1.0]
+    assert results[1][0].get_workspace_size.workspace_bytes == 512
+
+
+# --- what is refused is refused as before ------------------------------------------------------------
+
+
+def refusal(result: pb.Result) -> tuple[str, int, str]:
+    error = result.error
+    return error.reason, error.acl_code, error.message
+
+
+def test_a_freed_buffer_and_one_that_is_too_small_are_refused(submit: Submit) -> None:
+    for buffer_id, size in ((1, 8), (2, 8), (3, 4)):
+        submit.buffer(buffer_id, bytes(size))
+
+    def call(source: int) -> pb.Result:
+        there = tensor([2], buffer_id=2)
+        here = tensor([2], buffer_id=source)
+        return submit.both([floats(1, 1), here, floats(0, 0), number(0), real(1.0), there])[0]
+
+    call(1)
+    call(1)
+    assert submit.recognised == [False, True]
+    assert refusal(call(3)) == (
+        "INVALID_PARAMETER",
+        161002,
+        f"{NAME}: self takes bytes 0 to 8 of buffer 3, which has 4",
+    )
+    submit.send(pb.Command(free=pb.FreeRequest(buffer_id=1)))
+    assert refusal(call(1))[:2] == ("HANDLE_NOT_FOUND", 107017)
+    assert refusal(call(9))[:2] == ("HANDLE_NOT_FOUND", 107017)
+
+
+def test_an_executor_is_spent(submit: Submit) -> None:
+    submit.both(loss(0, 1))
+    submit.both(loss(0, 1), executor_id=77)
+    assert submit.recognised[-1]
+    (again,) = submit.send(pb.Command(execute=op.ExecuteRequest(executor_id=77)))
+    assert refusal(again)[:2] == ("EXECUTOR_USED", 200005)
+
+
+def test_an_id_that_is_taken_is_refused(submit: Submit) -> None:
+    submit.both(loss(0, 1))
+    plan = op.GetWorkspaceSizeRequest(operator=NAME, executor_id=5, arguments=loss(1, 2, 3))
+    submit.send(pb.Command(get_workspace_size=plan))
+    planned, _ = submit.both(loss(0, 1), executor_id=5)
+    assert refusal(planned)[:2] == ("HANDLE_EXISTS", 107017)
+    assert not submit.recognised[-1]
+
+
+def test_the_quota_holds(submit: Submit) -> None:
+    submit.both(loss(0, 1))
+    submit.buffer(1, bytes(QUOTA - 31))
+    planned, ran = submit.both(loss(0, 1))
+    assert not submit.recognised[-1]
+    assert refusal(ran)[:2] == ("OUT_OF_MEMORY", 207001)
+    assert planned.HasField("get_workspace_size")
+
+
+def test_what_is_returned_is_waited_for(submit: Submit) -> None:
+    submit.both(loss(0, 1))
+    for asynchronous in (False, True):
+        _, ran = submit.both(loss(3, 1), asynchronous=asynchronous)
+        assert submit.recognised[-1]
+        assert returned(ran) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        pytest.param(lambda encoded: encoded + b"\xf8\x07\x01", id="unknown-field"),
+        pytest.param(lambda encoded: b"\x12\x02\x08\x01" + encoded, id="split-message"),
+    ],
+)
+def test_what_is_written_in_another_way_is_decoded(submit: Submit, unusual: Any) -> None:  # noqa: ANN401
+    submit.both(loss(0, 1))
+    arguments = [a.SerializeToString() for a in loss(0, 1)]
+    arguments[1] = unusual(arguments[1])
+    body = b"".join(
+        wire.field_head(op.GetWorkspaceSizeRequest, "arguments", len(a)) + a for a in arguments
+    )
+    head = op.GetWorkspaceSizeRequest(operator=NAME, executor_id=900).SerializeToString()
+    for number in range(2):
+        plan = op.GetWorkspaceSizeRequest.FromString(head + body)
+        plan.executor_id = 900 + number
+        encoded = plan.SerializeToString()
+        command = wire.field_head(pb.Command, "get_workspace_size", len(encoded)) + encoded
+        run = pb.Command(execute=op.ExecuteRequest(executor_id=900 + number))
+        batch = wire.RawBatch("", 0, [command, run.SerializeToString()])
+        answer = submit.server._service._submit_calls.answer(submit.call, batch)
+        assert returned(pb.SubmitResponse.FromString(answer).results[1]) == [-1.0, 0.0]
+
+
+def test_what_is_remembered_is_bounded(submit: Submit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aclnn_server.service.known_calls.CAPACITY", 3)
+    known = KnownCalls()
+    submit.server._service._submit_calls._known = known
+    for length in range(1, 9):
+        submit.both(loss(*range(length)))
+    assert len(known._layouts) <= 3
+    for beta in range(40):
+        submit.both(loss(0, 1, beta=float(beta)))
+    assert sum(map(len, known._layouts.values())) <= 3 * 8
