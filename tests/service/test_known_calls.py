@@ -81,7 +81,7 @@ class Submit:
     def read(self, buffer_id: int) -> list[float]:
         read = pb.ReadBufferRequest(buffer_id=buffer_id, bytes=16)
         (result,) = self.send(pb.Command(read_buffer=read))
-        return np.frombuffer(result.read_buffer.data, np.float32).tolist()
+        return list(np.frombuffer(result.read_buffer.data, np.float32))
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def loss(*x: float, beta: float = 1.0, out: t.Argument | None = None) -> list[t.
 
 def returned(result: pb.Result) -> list[float]:
     (output,) = result.execute.outputs
-    return np.frombuffer(output.tensor.data, np.float32).tolist()
+    return list(np.frombuffer(output.tensor.data, np.float32))
 
 
 # --- what is recognised gives the same ---------------------------------------------------------------
@@ -281,12 +281,12 @@ def test_what_is_written_in_another_way_is_decoded(submit: Submit, unusual: Any)
         wire.field_head(op.GetWorkspaceSizeRequest, "arguments", len(a)) + a for a in arguments
     )
     head = op.GetWorkspaceSizeRequest(operator=NAME, executor_id=900).SerializeToString()
-    for number in range(2):
+    for executor_id in (900, 901):
         plan = op.GetWorkspaceSizeRequest.FromString(head + body)
-        plan.executor_id = 900 + number
+        plan.executor_id = executor_id
         encoded = plan.SerializeToString()
         command = wire.field_head(pb.Command, "get_workspace_size", len(encoded)) + encoded
-        run = pb.Command(execute=op.ExecuteRequest(executor_id=900 + number))
+        run = pb.Command(execute=op.ExecuteRequest(executor_id=executor_id))
         batch = wire.RawBatch("", 0, [command, run.SerializeToString()])
         answer = submit.server._service._submit_calls.answer(submit.call, batch)
         assert returned(pb.SubmitResponse.FromString(answer).results[1]) == [-1.0, 0.0]
