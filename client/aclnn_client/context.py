@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from aclnn.errors import ServerUnavailable
+from aclnn.labels import label_of
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature
 from aclnn.tensors import describe
@@ -65,6 +66,7 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
             timeout,
             connection.named,
         )
+        self._context_id = opened.context_id
         self.device = opened.device
         """Index of the device that it is on."""
         self.limits = opened.limits
@@ -152,6 +154,11 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
     def close_now(self) -> None:
         """Destroys the context on the server, with all that it holds, and ends the connection."""
         self._lifetime.end()
+
+    @property
+    def label(self) -> str:
+        """Tells it from others where the server tells what it does: its log, ``aclnn-serve top``."""
+        return label_of(self._context_id)
 
     @property
     def closed(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from google.protobuf.duration_pb2 import Duration
 
 from aclnn.errors import InvalidParameterError
+from aclnn.labels import label_of
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn_client.pending import CONTEXT, Pending, run
 
@@ -55,6 +56,11 @@ class AnyStream:
         """Names it in every call; keep it secret."""
         self.dirty = False
         """Whether work was queued since it was last waited for."""
+
+    @property
+    def label(self) -> str:
+        """Tells it from others where the server tells what it does: its log, ``aclnn-serve top``."""
+        return label_of(self.stream_id)
 
     def wait(self, event: AnyEvent) -> None:
         """Holds up work that is queued from now on until the event's latest mark has been passed.

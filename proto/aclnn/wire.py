@@ -92,6 +92,9 @@ def varint(value: int) -> bytes:
 
 _COMMANDS = tag(pb.SubmitRequest, "commands")
 _COMMAND_TAGS = {field.name: tag(pb.Command, field.name) for field in pb.Command.DESCRIPTOR.fields}
+_COMMAND_NAMES = {
+    field.number: field.name for field in pb.Command.DESCRIPTOR.oneofs_by_name["command"].fields
+}
 _WRITE_BUFFER = tag(pb.Command, "write_buffer")
 _WRITE_DATA = tag(pb.WriteBufferRequest, "data")
 _RESPONSE_SEQUENCE = tag(pb.SubmitResponse, "sequence")
@@ -140,6 +143,15 @@ def encode_command(name: str, parts: Sequence[Part]) -> tuple[Part, ...]:
 def command_tag(name: str) -> bytes:
     """What a command of that name in ``Command`` begins with."""
     return _COMMAND_TAGS[name]
+
+
+def command_name(encoded: bytes | memoryview) -> str:
+    """Name of an encoded command in ``Command``; empty where it is none."""
+    try:
+        number = read_varint(encoded, 0)[0] >> 3
+    except OtherForm:
+        return ""
+    return _COMMAND_NAMES.get(number, "")
 
 
 def join_request(

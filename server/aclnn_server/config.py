@@ -63,6 +63,12 @@ class ServerConfig:
     client_context_rate: float = _setting(
         100.0, "new contexts a second of one token, or of one machine without; 0: any number"
     )
+    metering: bool = _setting(
+        True, "count what is done, for --metrics-listen, aclnn-serve top and the admin call"
+    )
+    metrics_listen: str = _setting(
+        "", "HOST:PORT of Prometheus metrics and a page for people; without it there are none"
+    )
     log_level: str = _setting("info", "debug, info, warning or error")
 
     def __post_init__(self) -> None:

@@ -18,6 +18,8 @@ class Health:
 
     def __init__(self, services: Iterable[str]) -> None:
         self._names = ("", *services)
+        self.ready = False
+        """Whether new work is welcome."""
         self._servicer = health.HealthServicer()
         self._thread = ThreadPoolExecutor(1, "aclnn-health")
         self.set_ready(ready=False)
@@ -49,6 +51,7 @@ class Health:
 
     def set_ready(self, *, ready: bool) -> None:
         """Says whether new work is welcome."""
+        self.ready = ready
         answer = health_pb2.HealthCheckResponse
         for name in self._names:
             self._servicer.set(name, answer.SERVING if ready else answer.NOT_SERVING)

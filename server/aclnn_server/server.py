@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import grpc
 from grpc_channelz.v1 import channelz
@@ -23,14 +23,22 @@ from aclnn_server.backends.base import Backend
 from aclnn_server.config import ConfigError, ServerConfig
 from aclnn_server.health import SERVICE_NAME as HEALTH_SERVICE
 from aclnn_server.health import Health
+from aclnn_server.metrics.overview import Observer
+from aclnn_server.metrics.port import check_address as check_metrics_address
+from aclnn_server.metrics.port import open_endpoint
+from aclnn_server.metrics.sources import Sources
 from aclnn_server.service.failures import unexpected
 from aclnn_server.service.operator_calls import OperatorCalls
 from aclnn_server.service.rpc import CHUNK_THREADS, SERVICES, Service
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.sessions.context import Environment
+from aclnn_server.sessions.meters import Meters
 from aclnn_server.sessions.rates import Arrivals
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.streams import Workers
+
+if TYPE_CHECKING:
+    from aclnn_server.metrics.endpoint import Endpoint
 
 UNARY_THREADS = 64
 """Unary calls that are served at the same time; more wait."""
@@ -74,15 +82,29 @@ class Server:
         """
         self.config = config = config or ServerConfig()
         _check_address(config)
+        check_metrics_address(config)
         self.backend = backend or open_backend(config.backend, **_backend_options(config))
         self._workers = Workers(config.workers or os.cpu_count() or 1)
-        environment = Environment(config.limits, self._workers, clock, unexpected)
+        meters = Meters() if config.metering else None
+        environment = Environment(config.limits, self._workers, clock, unexpected, meters)
         arrivals = Arrivals(config.context_rate, config.client_context_rate, clock)
         self.registry = Registry(self.backend.devices, environment, arrivals)
         self._server_calls = ServerCalls(config, self.backend, self.registry)
         self._service = Service(
             self.registry, OperatorCalls(self.backend), self._server_calls, config.max_submit_calls
         )
+        self._sources = Sources(
+            config,
+            self.backend,
+            self.registry,
+            meters,
+            ready=lambda: self._health.ready,
+            submit_calls=lambda: self._service.open_submit_calls,
+            calls_in_hand=lambda: self._service.in_hand.count,
+            clock=clock,
+        )
+        self._observer = Observer(self._sources)
+        self._endpoint: Endpoint | None = None
         self._health = Health(service.full_name for service in SERVICES)
         self._threads = ThreadPoolExecutor(UNARY_THREADS, "aclnn-call")
         self._grpc = self._build()
@@ -139,6 +161,13 @@ class Server:
             raise ListenError(
                 f"cannot listen on {self.config.listen}: it is in use, or not an address of this machine"
             ) from None
+        try:
+            self._endpoint = open_endpoint(self._sources, self._observer)
+        except OSError as error:
+            self.stop(0)
+            raise ListenError(
+                f"cannot serve metrics on {self.config.metrics_listen}: {error.strerror}"
+            ) from None
         self._grpc.start()
         self._health.set_ready(ready=True)
         self._reaper.start()
@@ -151,6 +180,11 @@ class Server:
         if self.config.listen.startswith("unix:"):
             return self.config.listen
         return f"{self.config.listen.rpartition(':')[0]}:{self._port}"
+
+    @property
+    def metrics_address(self) -> str | None:
+        """``host:port`` of the metrics, with the real port; ``None`` where there are none."""
+        return None if self._endpoint is None else self._endpoint.address
 
     def banner(self) -> str:
         """One line that tells what listens where."""
@@ -191,6 +225,8 @@ class Server:
         self._threads.shutdown()
         self._service.close()
         self._health.close()
+        if self._endpoint is not None:
+            self._endpoint.close()
         if self._reaper.is_alive():
             self._reaper.join()
         self.backend.close()

@@ -61,7 +61,8 @@ def test_what_a_context_has_done_outlives_it() -> None:
     call.methods["Execute"] += 1
     call.received += 7
     meter.close(stream)
-    meter.note_call("Malloc", 11, 13)
+    meter.note_call("Malloc")
+    meter.note_bytes(11, 13)
     meters.end(meter, "lease")
     meter.note_error("Execute", ("aclnnAdd", "NOT_FOUND", 107017))  # counted late, and not lost
     meters.end(meter, "stop")

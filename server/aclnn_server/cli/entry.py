@@ -13,7 +13,7 @@ from aclnn_server.cli import bench, call, demo, diff, doctor, health, info, ops,
 from aclnn_server.cli.exits import CommandError, Exit, describe_exits
 from aclnn_server.cli.parsing import PROGRAM, Parser, add_command
 
-_SERVER_EXTRAS = ("grpc_health", "grpc_reflection", "grpc_channelz")
+_SERVER_EXTRAS = ("grpc_health", "grpc_reflection", "grpc_channelz", "prometheus_client")
 """Packages that a client alone does not need."""
 VERSION = f"{PROGRAM} {__version__}, protocol {PROTOCOL_VERSION}"
 

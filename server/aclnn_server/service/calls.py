@@ -10,12 +10,13 @@ from urllib.parse import unquote
 
 from google.protobuf.duration_pb2 import Duration
 
-from aclnn.errors import InvalidParameterError
+from aclnn.errors import AclnnError, InvalidParameterError
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn_server.backends.base import Device
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.handles import unknown
 from aclnn_server.sessions.limits import Usage
+from aclnn_server.sessions.meters import ContextMeter, Tally, failure_of
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
 
@@ -48,6 +49,8 @@ class Call:
     """Who calls."""
     peer: Callable[[], str] = str
     """Tells where the call comes from, in gRPC's words."""
+    tally: Tally | None = None
+    """Counts the commands of the Submit call, where that is done."""
     _named: list[Context] = field(default_factory=list)
     """Contexts whose leases a unary call keeps from ending until it is over."""
 
@@ -60,6 +63,29 @@ class Call:
         context.begin_call()
         self._named.append(context)
         return context
+
+    @property
+    def meter(self) -> ContextMeter | None:
+        """Counts what is done in the context of the call; ``None`` where nothing is counted."""
+        if self.registry.meters is None:
+            return None
+        context = self._named[0] if self._named else self.submitted
+        return self.registry.meters.server if context is None else context.meter
+
+    def note_bytes(self, received: int, sent: int) -> None:
+        """Counts bytes of a unary call's request and response."""
+        if (meter := self.meter) is not None:
+            meter.note_bytes(received, sent)
+
+    def note_end(self, method: str) -> None:
+        """Counts a unary call."""
+        if (meter := self.meter) is not None:
+            meter.note_call(method)
+
+    def note_error(self, method: str, error: AclnnError) -> None:
+        """Counts that the call, or a command in it, is answered with an error."""
+        if (meter := self.meter) is not None:
+            meter.note_error(method, failure_of(error, error.operator))
 
     @property
     def client(self) -> str:

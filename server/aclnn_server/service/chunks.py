@@ -41,6 +41,7 @@ def write_chunks(call: Call, requests: Iterator[BulkWrite]) -> pb.WriteBufferRes
             place = context.device.slice(memory, header.offset + written, size)
             context.device.write(place, memoryview(message.data))
             written += size
+            call.note_bytes(size, 0)
             context.renew()
     if written != total:
         raise _wrong_total(written, total, "in all")
@@ -65,6 +66,7 @@ def read_chunks(call: Call, request: pb.ReadBufferRequest) -> Iterator[BulkRead]
     end = request.offset + request.bytes
     with buffer.held(call.expired) as memory:
         for offset in range(request.offset, end, step):
-            region = context.device.slice(memory, offset, min(step, end - offset))
-            yield BulkRead(context.device.read(region))
+            size = min(step, end - offset)
+            yield BulkRead(context.device.read(context.device.slice(memory, offset, size)))
+            call.note_bytes(0, size)
             context.renew()

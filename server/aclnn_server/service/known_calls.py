@@ -88,6 +88,7 @@ class KnownCalls:
             return None
         planned = _planned(plan.executor_id, layout.planned)
         if made.failure is not None:
+            call.note_error("execute", made.failure)
             return planned, encode_failure(made.failure)
         if not made.outputs:
             return planned, layout.segments[0]

@@ -31,6 +31,8 @@ from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
 
 _R = TypeVar("_R")
+Act = Callable[[Call, Any], Any]
+"""Serves a call: gives the response to a request."""
 
 SERVICES = tuple(
     service
@@ -73,7 +75,7 @@ class Service:
         self._submit_threads = ThreadPoolExecutor(submit_calls + 8, "aclnn-submit")
         self._chunk_threads = ThreadPoolExecutor(CHUNK_THREADS, "aclnn-chunks")
         device = DeviceCalls()
-        self._commands: dict[str, Callable[[Call, Any], Any]] = {
+        self._commands: dict[str, Act] = {
             field.name: getattr(operators if hasattr(operators, field.name) else device, field.name)
             for field in pb.Command.DESCRIPTOR.oneofs_by_name["command"].fields
         }
@@ -87,6 +89,11 @@ class Service:
             )
             for service in SERVICES
         ]
+
+    @property
+    def open_submit_calls(self) -> int:
+        """Submit calls that are open."""
+        return self._submit_calls.open
 
     def close(self) -> None:
         """Ends the threads; the calls have ended."""
@@ -103,7 +110,9 @@ class Service:
                 _in(self._submit_threads, self._submit), _lenient(wire.split_request), None
             )
         if name == "write_buffer":
-            write = self._guarded(lambda call, parts: write_chunks(call, map(_readable, parts)))
+            write = self._guarded(
+                name, lambda call, parts: write_chunks(call, map(_readable, parts))
+            )
             return grpc.stream_unary_rpc_method_handler(
                 _in(self._chunk_threads, write), _lenient(wire.decode_write), _serialize
             )
@@ -111,30 +120,32 @@ class Service:
             return grpc.unary_stream_rpc_method_handler(
                 _in(self._chunk_threads, self._read_chunks), codec[0], None
             )
-        if name == "create_stream":
-            return grpc.unary_unary_rpc_method_handler(self._guarded(self._create_stream), *codec)
-        if name in self._commands:
-            return grpc.unary_unary_rpc_method_handler(self._guarded(self._commands[name]), *codec)
-        if hasattr(self._server, name):
-            return grpc.unary_unary_rpc_method_handler(
-                self._guarded(getattr(self._server, name)), *codec
-            )
-        tell = getattr(self._operators, name)
-        return grpc.unary_unary_rpc_method_handler(
-            self._guarded(lambda _, request: tell(request)), *codec
-        )
+        return grpc.unary_unary_rpc_method_handler(self._guarded(name, self._act(name)), *codec)
 
-    def _guarded(
-        self, act: Callable[[Call, Any], Message]
-    ) -> Callable[[Any, grpc.ServicerContext], Message]:
+    def _act(self, name: str) -> Act:
+        """What serves a unary call."""
+        if name == "create_stream":
+            return self._create_stream
+        if name in self._commands:
+            return self._commands[name]
+        if hasattr(self._server, name):
+            act: Act = getattr(self._server, name)
+            return act
+        tell = getattr(self._operators, name)
+        return lambda _, request: tell(request)
+
+    def _guarded(self, method: str, act: Act) -> Callable[[Any, grpc.ServicerContext], Message]:
         def handle(request: Any, rpc: grpc.ServicerContext) -> Message:  # noqa: ANN401
-            with self._unary(rpc) as call:
-                return act(call, _readable(request))
+            with self._unary(rpc, method) as call:
+                response: Message = act(call, _readable(request))
+                if isinstance(request, Message):  # chunks are counted as they come
+                    call.note_bytes(request.ByteSize(), response.ByteSize())
+                return response
 
         return handle
 
     @contextmanager
-    def _unary(self, rpc: grpc.ServicerContext) -> Iterator[Call]:
+    def _unary(self, rpc: grpc.ServicerContext, method: str) -> Iterator[Call]:
         """One call, from its beginning to its end; what it fails with is told to the client."""
         call = Call(
             self._registry,
@@ -148,9 +159,12 @@ class Service:
         except grpc.RpcError:
             raise  # the client broke its call off; gRPC knows
         except Exception as error:
-            _abort(rpc, foreseen(error))
+            failure = foreseen(error)
+            call.note_error(method, failure)
+            _abort(rpc, failure)
         finally:
             call.end()
+            call.note_end(method)
 
     def _create_stream(self, call: Call, request: pb.CreateStreamRequest) -> Message:
         if request.context_id:
@@ -161,7 +175,7 @@ class Service:
     def _read_chunks(
         self, request: pb.ReadBufferRequest, rpc: grpc.ServicerContext
     ) -> Iterator[bytes]:
-        with self._unary(rpc) as call:
+        with self._unary(rpc, "read_buffer") as call:
             for chunk in read_chunks(call, _readable(request)):
                 yield wire.encode_read(chunk.data)
 

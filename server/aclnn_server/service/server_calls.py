@@ -12,6 +12,9 @@ from aclnn_server.config import ServerConfig
 from aclnn_server.service.calls import Call, duration, encode_usage, seconds
 from aclnn_server.sessions.registry import Registry
 
+LONGEST_NAME = 100
+"""Characters that are kept of what a client calls itself."""
+
 
 class ServerCalls:
     """Tells about the server, and opens and ends contexts."""
@@ -67,6 +70,7 @@ class ServerCalls:
             lease = min(lease, seconds(request.lease, "lease"))
         index = request.device_index if request.HasField("device_index") else None
         context = self._registry.create_context(index, lease, call.tenant, call.client)
+        context.client_name = request.client_name[:LONGEST_NAME]
         return pb.CreateContextResponse(
             context_id=context.id,
             stream_id=context.default_session.id,

@@ -15,7 +15,7 @@ from aclnn.errors import InvalidParameterError, LimitExceededError
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.wire import BulkRead, BulkWrite, RawBatch
 from aclnn_server.service.calls import Call
-from aclnn_server.service.failures import encode_failure
+from aclnn_server.service.failures import encode_failure, foreseen
 from aclnn_server.service.in_hand import InHand
 from aclnn_server.service.known_calls import KnownCalls
 from aclnn_server.sessions.registry import Registry
@@ -81,8 +81,10 @@ class SubmitCalls:
             )
         context = self._registry.context(first.context_id, tenant)
         context.begin_call()
+        meter = context.meter
+        tally = None if meter is None else meter.open()
         try:
-            call = Call(self._registry, context)
+            call = Call(self._registry, context, tally=tally)
             for batch in chain((first,), requests):
                 if tenant.watched:
                     tenant.proceed(over)
@@ -90,6 +92,8 @@ class SubmitCalls:
                     batch.sequence, batch.acknowledged, partial(self.answer, call, batch)
                 )
         finally:
+            if meter is not None and tally is not None:
+                meter.close(tally)
             context.end_call()
 
     def answer(self, call: Call, batch: RawBatch) -> bytes:
@@ -111,7 +115,11 @@ class SubmitCalls:
                         size = SMALL_RESULT_BYTES
                     results.append(result)
                     room -= size + RESULT_HEAD_BYTES
-        return wire.join_response(batch.sequence, results)
+        answer = wire.join_response(batch.sequence, results)
+        if (tally := call.tally) is not None:
+            tally.received += sum(map(len, commands))
+            tally.sent += len(answer)
+        return answer
 
     def _next(
         self, call: Call, commands: Sequence[bytes | memoryview], position: int
@@ -122,10 +130,15 @@ class SubmitCalls:
             if position + 1 < len(commands):
                 both = self._known.run(call, command, commands[position + 1])
                 if both is not None:
+                    if (tally := call.tally) is not None:
+                        tally.methods["get_workspace_size"] += 1
+                        tally.methods["execute"] += 1
                     return both
             result = self._result(call, command)
         except Exception as error:
-            return (encode_failure(error),)
+            failure = foreseen(error)
+            call.note_error(wire.command_name(command), failure)
+            return (encode_failure(failure),)
         return (result,)
 
     def _result(self, call: Call, encoded: bytes | memoryview) -> bytes | BulkRead:
@@ -134,11 +147,15 @@ class SubmitCalls:
         except DecodeError:
             raise InvalidParameterError(UNREADABLE, parameter="command") from None
         if isinstance(command, BulkWrite):
+            if call.tally is not None:
+                call.tally.methods["write_buffer"] += 1
             written = self._commands["write_buffer"](call, command)
             return pb.Result(write_buffer=written).SerializeToString()
         name = command.WhichOneof("command")
         if name is None:
             raise InvalidParameterError("the command is empty", parameter="command")
+        if call.tally is not None:
+            call.tally.methods[name] += 1
         response = self._commands[name](call, getattr(command, name))
         if isinstance(response, BulkRead):
             return response

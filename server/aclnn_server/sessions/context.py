@@ -198,6 +198,8 @@ class Context:
         self.batches = Batches()
         self.sessions: dict[str, Session] = {}
         self.closed = False
+        self.client_name = ""
+        """What the client called itself."""
         self.meter: ContextMeter | None = None
         """Counts what is done in it, where that is counted."""
         self._default: Session | None = None
@@ -206,7 +208,8 @@ class Context:
         self._open_calls = 0
         self._lock = threading.RLock()
         self._run_before: OrderedDict[int, str] = OrderedDict()
-        self._seen = environment.clock()
+        self.opened = self._seen = environment.clock()
+        """When it was opened, by the clock of leases."""
 
     @property
     def owner(self) -> str:
@@ -220,10 +223,14 @@ class Context:
         self._seen = self.environment.clock()
 
     @property
+    def silent(self) -> float:
+        """Seconds since its client was last heard of."""
+        return self.environment.clock() - self._seen
+
+    @property
     def expired(self) -> bool:
         """Whether the client has been silent for its lease; a closed context stays expired."""
-        silent = self.environment.clock() - self._seen > self.lease
-        return self.closed or (silent and not self._open_calls)
+        return self.closed or (self.silent > self.lease and not self._open_calls)
 
     def begin_call(self) -> None:
         """Notes a call in hand: while there is one, the lease does not end."""
@@ -274,6 +281,11 @@ class Context:
         if found is None:
             raise unknown("stream", "stream_id")
         return found
+
+    def list_sessions(self) -> list[Session]:
+        """The sessions of all streams."""
+        with self._lock:
+            return list(self.sessions.values())
 
     def remove_session(self, stream_id: str) -> None:
         """Destroys a stream with its session and the executors planned in it.

@@ -124,10 +124,14 @@ class ContextMeter:
                 self._open.remove(tally)
                 self._rest.add(tally)
 
-    def note_call(self, method: str, received: int, sent: int) -> None:
-        """Counts a call, with its bytes."""
+    def note_call(self, method: str) -> None:
+        """Counts a call."""
         with self._lock:
             self._rest.methods[method] += 1
+
+    def note_bytes(self, received: int, sent: int) -> None:
+        """Counts bytes of a request and of its answer."""
+        with self._lock:
             self._rest.received += received
             self._rest.sent += sent
 

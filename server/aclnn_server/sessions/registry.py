@@ -17,6 +17,7 @@ from aclnn_server.backends.base import Device
 from aclnn_server.sessions.context import Context, Environment, Session
 from aclnn_server.sessions.handles import check_room, unknown
 from aclnn_server.sessions.limits import Limits, Usage
+from aclnn_server.sessions.meters import Meters
 from aclnn_server.sessions.rates import Arrivals
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
 
@@ -45,6 +46,11 @@ class Registry:
     def limits(self) -> Limits:
         """The limits in force."""
         return self._environment.limits
+
+    @property
+    def meters(self) -> Meters | None:
+        """Counts of what is done; ``None`` where nothing is counted."""
+        return self._environment.meters
 
     # --- making -----------------------------------------------------------------------------------
 
@@ -78,7 +84,7 @@ class Registry:
             self._check_room(tenant)
             self._contexts[context.id] = context
             if (meters := self._environment.meters) is not None:
-                context.meter = meters.open(device.index, "")
+                context.meter = meters.open(device.index, context.owner)
         try:
             self.create_stream(context)
         except BaseException:
@@ -223,6 +229,11 @@ class Registry:
             self.destroy_context(context, "stop")
 
     # --- looking ----------------------------------------------------------------------------------
+
+    @property
+    def contexts(self) -> list[Context]:
+        """All contexts."""
+        return list(self._contexts.values())
 
     @property
     def usage(self) -> Usage:
