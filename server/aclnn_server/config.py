@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -47,8 +48,19 @@ class ServerConfig:
     lease_seconds: float = _setting(60.0, "seconds after which a silent client's context ends")
     grace_seconds: float = _setting(10.0, "seconds that running work gets when the server stops")
     allow_insecure: bool = _setting(
-        False, "listen on other than loopback addresses without TLS and tokens"
+        False, "listen on other than loopback addresses without TLS, or without asking who calls"
     )
+    tls_certificate: str = _setting(
+        "", "PEM file with the server's certificate and those between it and its root: serves TLS"
+    )
+    tls_key: str = _setting("", "PEM file with the private key of --tls-certificate")
+    tls_client_ca: str = _setting(
+        "", "PEM file with certificates that every client's own must be signed by (mutual TLS)"
+    )
+    tokens: str = _setting(
+        "", "TOML file of the tokens that clients need, made with aclnn-serve token"
+    )
+    socket_mode: str = _setting("600", "permissions of the file of --listen unix:PATH, in octal")
     max_message_bytes: int = _setting(Limits.message_bytes, "bytes of one message")
     max_tensor_bytes: int = _setting(Limits.tensor_bytes, "bytes of one tensor's storage")
     max_context_bytes: int = _setting(Limits.context_bytes, "bytes of device memory of one context")
@@ -59,6 +71,9 @@ class ServerConfig:
     max_buffers: int = _setting(Limits.buffers, "buffers of one context")
     max_events: int = _setting(Limits.events, "events of one context")
     max_submit_calls: int = _setting(Limits.submit_calls, "open Submit calls of the server")
+    max_kept_bytes: int = _setting(
+        2**30, "bytes of answers that the server keeps for clients that come back"
+    )
     context_rate: float = _setting(1000.0, "new contexts a second of the server; 0: any number")
     client_context_rate: float = _setting(
         100.0, "new contexts a second of one token, or of one machine without; 0: any number"
@@ -82,6 +97,14 @@ class ServerConfig:
                 )
         if not self.lease_seconds:
             raise ConfigError("lease_seconds is 0; a context would end before it is used")
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ConfigError("only one of tls_certificate and tls_key is given; TLS needs both")
+        if self.tls_client_ca and not self.tls_certificate:
+            raise ConfigError("tls_client_ca is given without tls_certificate and tls_key")
+        if not re.fullmatch("0?[0-7]{3}", self.socket_mode):
+            raise ConfigError(
+                f"socket_mode is {self.socket_mode!r}; it must be three octal digits, for example 660"
+            )
         if self.log_level not in _LOG_LEVELS:
             raise ConfigError(
                 f"log_level is {self.log_level!r}; allowed are {', '.join(_LOG_LEVELS)}"

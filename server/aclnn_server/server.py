@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +16,8 @@ from grpc_channelz.v1 import channelz
 from grpc_reflection.v1alpha import reflection
 
 from aclnn import __version__
+from aclnn_server.access.entrance import Entrance
+from aclnn_server.access.listening import ListenError
 from aclnn_server.backends import open_backend
 from aclnn_server.backends.base import Backend
 from aclnn_server.config import ConfigError, ServerConfig
@@ -50,10 +50,6 @@ FLUSH_SECONDS = 0.1
 _LOG = logging.getLogger(__name__)
 
 
-class ListenError(OSError):
-    """The address cannot be listened on."""
-
-
 class Server:
     """A server, started and stopped once.
 
@@ -81,8 +77,8 @@ class Server:
             ConfigError: settings that cannot be.
         """
         self.config = config = config or ServerConfig()
-        _check_address(config)
         check_metrics_address(config)
+        self._entrance = Entrance(config, lambda tenant: self.registry.evict(tenant), clock)
         self.backend = backend or open_backend(config.backend, **_backend_options(config))
         self._workers = Workers(config.workers or os.cpu_count() or 1)
         meters = Meters() if config.metering else None
@@ -91,7 +87,11 @@ class Server:
         self.registry = Registry(self.backend.devices, environment, arrivals)
         self._server_calls = ServerCalls(config, self.backend, self.registry)
         self._service = Service(
-            self.registry, OperatorCalls(self.backend), self._server_calls, config.max_submit_calls
+            self.registry,
+            OperatorCalls(self.backend),
+            self._server_calls,
+            config.max_submit_calls,
+            self._entrance.identify,
         )
         self._sources = Sources(
             config,
@@ -119,6 +119,7 @@ class Server:
         server = grpc.server(
             self._threads,
             handlers=self._service.handlers(),
+            interceptors=self._entrance.interceptors,
             options=(
                 # A second server on the port must fail to bind instead of taking half of the calls.
                 ("grpc.so_reuseport", 0),
@@ -154,13 +155,10 @@ class Server:
             ListenError: the address is in use or not this machine's.
         """
         try:
-            _check_socket_is_free(self.config.listen)
-            self._port = self._grpc.add_insecure_port(self.config.listen)
-        except RuntimeError:
+            self._port = self._entrance.open(self._grpc)
+        except ListenError:
             self.stop(0)
-            raise ListenError(
-                f"cannot listen on {self.config.listen}: it is in use, or not an address of this machine"
-            ) from None
+            raise
         try:
             self._endpoint = open_endpoint(self._sources, self._observer)
         except OSError as error:
@@ -225,6 +223,7 @@ class Server:
         self._threads.shutdown()
         self._service.close()
         self._health.close()
+        self._entrance.close()
         if self._endpoint is not None:
             self._endpoint.close()
         if self._reaper.is_alive():
@@ -272,40 +271,3 @@ def _backend_options(config: ServerConfig) -> dict[str, object]:
     if config.backend != "numpy":
         return {}
     return {"threads": config.threads or None, "soc": config.soc}
-
-
-def _check_address(config: ServerConfig) -> None:
-    if config.listen.startswith("unix:") and config.listen != "unix:":
-        return
-    host, separator, port = config.listen.rpartition(":")
-    if not separator or not host or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(
-            f"listen is {config.listen!r}; it must be HOST:PORT with a port of 0 to 65535, or unix:PATH"
-        )
-    if not _is_loopback(host):
-        if not config.allow_insecure:
-            raise ConfigError(
-                f"listen is {config.listen!r}, which other machines can reach, without TLS or tokens; "
-                "listen on 127.0.0.1, or allow it with --allow-insecure"
-            )
-        _LOG.warning("listening on %s without TLS or tokens: anyone can connect", config.listen)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _check_socket_is_free(listen: str) -> None:
-    # gRPC takes a socket's path over from a server that listens on it, and ends the clients' way to it.
-    if not listen.startswith("unix:"):
-        return
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1)
-        try:
-            probe.connect(listen.removeprefix("unix:").removeprefix("//"))
-        except OSError:
-            return  # nobody listens; a file that was left behind is replaced
-    raise RuntimeError("a server listens on the socket")

@@ -18,8 +18,9 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from aclnn import errors
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2 as op
+from aclnn_server.access.listening import ListenError
 from aclnn_server.config import ConfigError, ServerConfig
-from aclnn_server.server import UNARY_THREADS, ListenError, Server
+from aclnn_server.server import UNARY_THREADS, Server
 from aclnn_server.service.rpc import CHUNK_THREADS
 from tests.service.calling import (
     DEADLINE,

@@ -19,7 +19,7 @@ from aclnn_server.sessions.limits import Limits
 from aclnn_server.sessions.rates import Arrivals
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.streams import Workers
-from aclnn_server.sessions.tenants import ANYBODY, Quota, Tenant
+from aclnn_server.sessions.tenants import ANYBODY, Caller, Quota, Tenant
 from tests.service.gated import GatedBackend
 from tests.sessions.conftest import Clock, unexpected
 
@@ -222,7 +222,6 @@ def test_calls_of_a_tenant(clock: Clock) -> None:
     alice.change(Quota())
     for _ in range(100):
         alice.count_call()
-    assert not alice.watched
 
 
 def test_requests_of_an_open_call_are_slowed_down() -> None:
@@ -232,30 +231,35 @@ def test_requests_of_an_open_call_are_slowed_down() -> None:
         now[0] += 0.1  # time passes by looking at it
         return now[0]
 
-    alice = Tenant("alice", Quota(calls_per_second=2.0), clock)
+    caller = Caller(Tenant("alice", Quota(calls_per_second=2.0), clock))
     for _ in range(2):
-        alice.proceed(lambda: False)
+        caller.proceed(lambda: False)
     begin = now[0]
-    alice.proceed(lambda: False)
+    caller.proceed(lambda: False)
     assert now[0] - begin >= 0.3
-    alice.proceed(lambda: True)  # nobody waits: it is over at once
+    caller.proceed(lambda: True)  # nobody waits: it is over at once
+
+
+def test_a_caller_whose_token_is_good_no_more(clock: Clock) -> None:
+    caller = Caller(Tenant("alice"))
+    caller.proceed(lambda: False)
+    caller.ended_because = "the token was withdrawn"
+    with pytest.raises(UnauthenticatedError, match="the token was withdrawn") as caught:
+        caller.proceed(lambda: False)
+    assert caught.value.code == 207006
 
 
 def test_a_tenant_that_has_ended(registry: Registry) -> None:
     alice, bob = Tenant("alice"), Tenant("bob")
     contexts = [registry.create_context(None, LEASE, alice) for _ in range(2)]
     kept = registry.create_context(None, LEASE, bob)
-    alice.end("the token has expired")
-    with pytest.raises(UnauthenticatedError, match="the token has expired") as caught:
-        alice.proceed(lambda: False)
-    assert caught.value.code == 207006
+    alice.ended_because = "the token has expired"
     with pytest.raises(UnauthenticatedError, match="the token has expired"):
         registry.create_context(None, LEASE, alice)
     assert registry.evict(alice) == 2
     assert all(context.closed for context in contexts)
     assert registry.context(kept.id, bob) is kept
-    alice.revive()
-    assert not alice.watched
+    alice.ended_because = ""
     registry.create_context(None, LEASE, alice)
 
 

@@ -85,8 +85,9 @@ def _start(config: ServerConfig) -> Server:
         CommandError: a setting cannot be, the backend cannot be opened, or the address is not free.
     """
     from aclnn.errors import AclnnError
+    from aclnn_server.access.listening import ListenError
     from aclnn_server.backends import BackendError, UnknownBackendError
-    from aclnn_server.server import ListenError, Server
+    from aclnn_server.server import Server
 
     try:
         server = Server(config)

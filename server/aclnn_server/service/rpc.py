@@ -28,7 +28,7 @@ from aclnn_server.service.operator_calls import OperatorCalls
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.service.submit import UNREADABLE, SubmitCalls
 from aclnn_server.sessions.registry import Registry
-from aclnn_server.sessions.tenants import ANYBODY, Tenant
+from aclnn_server.sessions.tenants import ANYONE, Caller
 
 _R = TypeVar("_R")
 Act = Callable[[Call, Any], Any]
@@ -53,7 +53,7 @@ class Service:
         operators: OperatorCalls,
         server: ServerCalls,
         submit_calls: int,
-        identify: Callable[[grpc.ServicerContext], Tenant] = lambda _: ANYBODY,
+        identify: Callable[[grpc.ServicerContext], Caller] = lambda _: ANYONE,
     ) -> None:
         """Prepares the calls.
 
@@ -62,7 +62,7 @@ class Service:
             operators: calls of OperatorService.
             server: calls that belong to the server.
             submit_calls: Submit calls that may be open.
-            identify: tells whose a call is; it has been let in already.
+            identify: tells who calls, and has been let in already.
         """
         self._identify = identify
         self._registry = registry
@@ -150,7 +150,7 @@ class Service:
         call = Call(
             self._registry,
             expired=lambda: not rpc.is_active(),
-            tenant=self._identify(rpc),
+            tenant=self._identify(rpc).tenant,
             peer=rpc.peer,
         )
         try:

@@ -19,7 +19,7 @@ from aclnn_server.service.failures import encode_failure, foreseen
 from aclnn_server.service.in_hand import InHand
 from aclnn_server.service.known_calls import KnownCalls
 from aclnn_server.sessions.registry import Registry
-from aclnn_server.sessions.tenants import Tenant
+from aclnn_server.sessions.tenants import Caller
 
 RESULT_HEAD_BYTES = 32
 """Bytes that a result takes in an answer besides its own, at most."""
@@ -47,25 +47,25 @@ class SubmitCalls:
         self._lock = threading.Lock()
 
     def serve(
-        self, requests: Iterator[RawBatch], tenant: Tenant, over: Callable[[], bool]
+        self, requests: Iterator[RawBatch], caller: Caller, over: Callable[[], bool]
     ) -> Iterator[bytes]:
         """Serves one call, from its first request to its last; gives the encoded answers.
 
         Args:
             requests: as they come.
-            tenant: whose call it is.
+            caller: whose call it is.
             over: tells that the client is gone.
         """
         with self._lock:
             self.open += 1
         try:
-            yield from self._serve(requests, tenant, over)
+            yield from self._serve(requests, caller, over)
         finally:
             with self._lock:
                 self.open -= 1
 
     def _serve(
-        self, requests: Iterator[RawBatch], tenant: Tenant, over: Callable[[], bool]
+        self, requests: Iterator[RawBatch], caller: Caller, over: Callable[[], bool]
     ) -> Iterator[bytes]:
         if self.open > self._limit:
             raise LimitExceededError(
@@ -79,15 +79,15 @@ class SubmitCalls:
             raise InvalidParameterError(
                 "the first request names no context", parameter="context_id"
             )
-        context = self._registry.context(first.context_id, tenant)
+        context = self._registry.context(first.context_id, caller.tenant)
         context.begin_call()
         meter = context.meter
         tally = None if meter is None else meter.open()
         try:
             call = Call(self._registry, context, tally=tally)
             for batch in chain((first,), requests):
-                if tenant.watched:
-                    tenant.proceed(over)
+                if caller.ended_because or caller.tenant.calls:
+                    caller.proceed(over)
                 yield context.batches.once(
                     batch.sequence, batch.acknowledged, partial(self.answer, call, batch)
                 )

@@ -78,13 +78,12 @@ class Tenant:
         self.memory = Allowance(f"the token {name!r}") if name else None
         """Memory of all its contexts; not counted where it is nobody in particular."""
         self.ended_because = ""
-        """Why it may make no calls any more; empty while it may."""
+        """Why it may open no contexts any more; empty while it may."""
         self.arrivals: Rate | None = None
         """Its own rate of new contexts."""
-        self.watched = False
-        """Whether :meth:`proceed` has anything to do."""
+        self.calls: Rate | None = None
+        """Its rate of calls."""
         self._clock = clock
-        self._calls: Rate | None = None
         self.quota = Quota()
         self.change(quota)
 
@@ -92,7 +91,7 @@ class Tenant:
         """Puts another quota in force; what the tenant has beyond it stays until it is given back."""
         if quota.calls_per_second != self.quota.calls_per_second:
             per_second = quota.calls_per_second
-            self._calls = Rate(per_second, per_second, self._clock) if per_second else None
+            self.calls = Rate(per_second, per_second, self._clock) if per_second else None
         if quota.contexts_per_second != self.quota.contexts_per_second:
             per_second = quota.contexts_per_second
             burst = (per_second or 0) * BURST_SECONDS
@@ -100,17 +99,6 @@ class Tenant:
         if self.memory is not None:
             self.memory.limit = quota.memory_bytes
         self.quota = quota
-        self.watched = bool(self._calls or self.ended_because)
-
-    def end(self, because: str) -> None:
-        """Lets it make no more calls."""
-        self.ended_because = because
-        self.watched = True
-
-    def revive(self) -> None:
-        """Lets it make calls again."""
-        self.ended_because = ""
-        self.watched = self._calls is not None
 
     def count_call(self) -> None:
         """Counts a call.
@@ -118,7 +106,7 @@ class Tenant:
         Raises:
             LimitExceededError: 207012, calls come too often; tells when to try again.
         """
-        calls = self._calls
+        calls = self.calls
         if calls is not None and (pause := calls.take()):
             milliseconds = math.ceil(pause * 1000)
             raise LimitExceededError(
@@ -126,23 +114,6 @@ class Tenant:
                 f"may have; the next one may come in {milliseconds} ms",
                 retry_after_ms=milliseconds,
             )
-
-    def proceed(self, over: Callable[[], bool]) -> None:
-        """Counts a request of an open call, after a pause where requests come too often.
-
-        Args:
-            over: tells that nobody waits for the request any more.
-
-        Raises:
-            UnauthenticatedError: the tenant may make no calls any more.
-        """
-        while True:
-            if self.ended_because:
-                raise UnauthenticatedError(self.ended_because)
-            pause = self._calls.take() if self._calls is not None else 0.0
-            if not pause or over():
-                return
-            time.sleep(min(pause, LONGEST_PAUSE_SECONDS))
 
     def may_use(self, device_index: int) -> bool:
         """Whether it may use a device."""
@@ -171,4 +142,37 @@ def _or_any(limit: int | None) -> int:
 
 
 ANYBODY = Tenant("")
+"""Whose contexts are where nobody has to tell who calls."""
+
+
+class Caller:
+    """Somebody who calls for a tenant, by one of its tokens."""
+
+    __slots__ = ("ended_because", "tenant")
+
+    def __init__(self, tenant: Tenant) -> None:
+        self.tenant = tenant
+        self.ended_because = ""
+        """Why the token is not good any more; empty while it is."""
+
+    def proceed(self, over: Callable[[], bool]) -> None:
+        """Counts a request of an open call, after a pause where requests come too often.
+
+        Args:
+            over: tells that nobody waits for the request any more.
+
+        Raises:
+            UnauthenticatedError: the token is not good any more.
+        """
+        while True:
+            if self.ended_because:
+                raise UnauthenticatedError(self.ended_because)
+            calls = self.tenant.calls
+            pause = calls.take() if calls is not None else 0.0
+            if not pause or over():
+                return
+            time.sleep(min(pause, LONGEST_PAUSE_SECONDS))
+
+
+ANYONE = Caller(ANYBODY)
 """Whoever calls where nobody has to tell who it is."""
