@@ -48,7 +48,6 @@ from aclnn.errors import (
 from aclnn.tensors import Scalar
 from aclnn_client import ops
 from aclnn_client.buffer import Buffer
-from aclnn_client.connection import Tls
 from aclnn_client.context import Context, connect
 from aclnn_client.info import (
     DeviceInfo,
@@ -62,6 +61,7 @@ from aclnn_client.info import (
 from aclnn_client.oneline import Operators
 from aclnn_client.stream import Event, Stream
 from aclnn_client.tensor import Tensor
+from aclnn_client.tls import Tls
 from aclnn_client.two_phase import Executor, execute, get_workspace_size
 
 __all__ = [

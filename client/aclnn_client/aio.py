@@ -31,7 +31,6 @@ from typing import Any, Self, TypeVar, cast
 from aclnn.errors import ServerUnavailable
 from aclnn_client.arrays import Array, ArrayLike, DTypeLike
 from aclnn_client.buffer import AnyBuffer, BytesLike
-from aclnn_client.connection import Tls
 from aclnn_client.context import AnyContext
 from aclnn_client.info import OperatorInfo, ServerInfo, Usage, ask_info, ask_operator, ask_operators
 from aclnn_client.info import server_info as _server_info
@@ -39,6 +38,7 @@ from aclnn_client.opening import Opened, open_context
 from aclnn_client.pending import Pending, Steps
 from aclnn_client.stream import AnyEvent, AnyStream
 from aclnn_client.tensor import AnyTensor
+from aclnn_client.tls import Tls
 from aclnn_client.two_phase import Bindings, Executor
 from aclnn_client.two_phase import execute as _execute
 from aclnn_client.two_phase import get_workspace_size as _get_workspace_size

@@ -7,9 +7,6 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf.message import Message
@@ -21,6 +18,8 @@ from aclnn.errors import (
     ServerUnavailable,
     WaitTimeoutError,
 )
+from aclnn_client.handshake import why_refused
+from aclnn_client.tls import Tls, TlsFiles
 
 if TYPE_CHECKING:
     import grpc
@@ -33,29 +32,12 @@ CONNECT_SECONDS = 5.0
 """Longest wait for a server that does not answer at all, where no time limit is given."""
 REPEAT_PAUSES = (0.0, 0.1, 0.4)
 """Seconds before each repeat of a call whose connection broke."""
+PROBE_SECONDS = 2.0
+"""Longest wait for what a server that hangs up has to say about it."""
 CLOSE_SECONDS = 5.0
 """Longest wait for a server to take note of a goodbye."""
 
 _Response = TypeVar("_Response", bound=Message)
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """What to trust and how to prove who one is. Files in PEM form; each may be left out."""
-
-    root_certificates: str | PathLike[str] | None = None
-    """Certificates that the server's is to be signed by; without, those that gRPC brings."""
-    certificate: str | PathLike[str] | None = None
-    """The client's own certificate, where the server asks for one (mutual TLS)."""
-    key: str | PathLike[str] | None = None
-    """Private key of `certificate`."""
-
-    def __post_init__(self) -> None:
-        if (self.certificate is None) != (self.key is None):
-            raise InvalidParameterError(
-                "tls has only one of certificate and key; a client proves itself with both",
-                parameter="tls",
-            )
 
 
 class Connection:
@@ -81,7 +63,16 @@ class Connection:
         self.address = address
         self.timeout = _check_timeout(timeout)
         self._metadata = _metadata(token)
-        self._channel = _open_channel(address, tls)
+        self._target, host = target_of(address)
+        if token is not None and tls is None and not is_local(host):
+            raise InvalidParameterError(
+                f"token would be sent to {host} without TLS, for whoever is on the way to read: give "
+                "tls=True or tls=Tls(…), or tls=False to send it all the same",
+                parameter="token",
+            )
+        self._files = read_tls(tls)
+        self._answered = False
+        self._channel = open_channel(address, self._files)
         self._closed = threading.Lock()
         self.devices: DeviceServiceStub = DeviceServiceStub(self._channel)
         """Calls of DeviceService."""
@@ -108,17 +99,28 @@ class Connection:
 
         Raises:
             ServerUnavailable: no answer; the text names the address.
+            UnauthenticatedError: the server refuses the client's certificate, or the lack of one.
             AclnnError: the server's error.
         """
         limit = timeout or self.timeout or CONNECT_SECONDS
         pauses = list(REPEAT_PAUSES) if repeatable else []
         while True:
             try:
-                return self._call(method, request, limit, doing)
+                answer = self._call(method, request, limit, doing)
+                self._answered = True
+                return answer
             except ServerUnavailable as error:
-                if not pauses or "connection broke" not in error.message:
+                broke = "connection broke" in error.message
+                if broke and not self._answered and (why := self._why_refused(limit)):
+                    raise why from None
+                if not pauses or not broke:
                     raise self.named(error) from None
             time.sleep(pauses.pop(0))
+
+    def _why_refused(self, limit: float) -> AclnnError | None:
+        """Why the server hangs up before it has answered anything, where that can be found out."""
+        why = why_refused(self._target, self._files, min(limit, PROBE_SECONDS))
+        return why and type(why)(f"{self.address}: {why.message}")
 
     def _call(
         self, method: Callable[..., _Response], request: Message, limit: float, doing: str
@@ -152,6 +154,11 @@ class Connection:
 
         return open_call(self._channel, self._metadata, timed=timed)
 
+    @property
+    def channel(self) -> grpc.Channel:
+        """The channel, for calls of other services."""
+        return self._channel
+
     def close(self) -> None:
         """Closes the channel; calls that are under way end."""
         if self._closed.acquire(blocking=False):
@@ -161,7 +168,16 @@ class Connection:
 # --- what the caller gives --------------------------------------------------------------------------
 
 
-def _open_channel(address: str, tls: bool | Tls | None) -> grpc.Channel:
+def open_channel(address: str, files: TlsFiles | None) -> grpc.Channel:
+    """Makes a channel; nothing is sent yet.
+
+    Args:
+        address: ``host:port`` or ``unix:path``.
+        files: of TLS; ``None``: without.
+
+    Raises:
+        InvalidParameterError: the address is none.
+    """
     import grpc
 
     target, host = target_of(address)
@@ -179,31 +195,18 @@ def _open_channel(address: str, tls: bool | Tls | None) -> grpc.Channel:
     ]
     if is_local(host):
         options.append(("grpc.enable_http_proxy", 0))
-    if tls is None or tls is False:
+    if files is None:
         return grpc.insecure_channel(target, options)
-    return grpc.secure_channel(target, _credentials(Tls() if tls is True else tls), options)
+    if files.server_name:
+        options.append(("grpc.ssl_target_name_override", files.server_name))
+    return grpc.secure_channel(target, files.credentials(), options)
 
 
-def _credentials(tls: Tls) -> grpc.ChannelCredentials:
-    import grpc
-
-    return grpc.ssl_channel_credentials(
-        root_certificates=_read(tls.root_certificates, "tls.root_certificates"),
-        private_key=_read(tls.key, "tls.key"),
-        certificate_chain=_read(tls.certificate, "tls.certificate"),
-    )
-
-
-def _read(path: str | PathLike[str] | None, parameter: str) -> bytes | None:
-    if path is None:
+def read_tls(tls: bool | Tls | None) -> TlsFiles | None:
+    """Reads the files of TLS; ``None`` where there is to be none. Errors as :class:`TlsFiles`."""
+    if tls is None or tls is False:
         return None
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InvalidParameterError(
-            f"{parameter} is {str(path)!r}, which cannot be read: {error.strerror}",
-            parameter=parameter,
-        ) from None
+    return TlsFiles(Tls() if tls is True else tls)
 
 
 def _metadata(token: str | None) -> tuple[tuple[str, str], ...]:

@@ -18,7 +18,6 @@ from aclnn_client import arrays, specs
 from aclnn_client.arrays import ArrayLike, DTypeLike
 from aclnn_client.buffer import AnyBuffer, Buffer
 from aclnn_client.commands import Commands
-from aclnn_client.connection import Tls
 from aclnn_client.info import (
     OperatorInfo,
     ServerInfo,
@@ -34,6 +33,7 @@ from aclnn_client.plans import Plans, known_signature
 from aclnn_client.stream import AnyEvent, AnyStream, Event, Stream, synchronizing
 from aclnn_client.submit import Submitter
 from aclnn_client.tensor import AnyTensor, Tensor
+from aclnn_client.tls import Tls
 from aclnn_client.transfer import upload
 
 if TYPE_CHECKING:
@@ -336,8 +336,8 @@ def connect(
         address: ``host:port``, ``[IPv6]:port`` or ``unix:path``.
         device: index of the device; default the one with the most free memory.
         token: bearer token, where the server asks for one.
-        tls: ``None`` plain text; ``True`` TLS with the certificates that gRPC trusts; else a
-            :class:`Tls`.
+        tls: ``None`` plain text, in which no token is sent to another machine; ``False`` plain text
+            all the same; ``True`` TLS with the certificates that gRPC trusts; else a :class:`Tls`.
         shared_memory: ``False`` never, ``True`` must, ``None`` when possible.
         timeout: seconds that any wait for the server may take; ``None`` without limit, except for
             connecting, which takes 5 seconds at most.
@@ -345,7 +345,8 @@ def connect(
     Raises:
         ServerUnavailable: no answer from there.
         VersionMismatchError: 500001, the server speaks another version of the protocol.
-        UnauthenticatedError, PermissionDeniedError: the token is missing, wrong or not enough.
+        UnauthenticatedError, PermissionDeniedError: token or certificate is missing, wrong, expired
+            or not enough.
         HandleNotFoundError: 107017, no such device.
         InvalidParameterError: 161002, an argument cannot be.
         UnsupportedError: 207000, shared memory is a must and not offered.

@@ -14,7 +14,8 @@ from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature, parse
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2 as operator_pb
-from aclnn_client.connection import Connection, Tls
+from aclnn_client.connection import Connection
+from aclnn_client.tls import Tls
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

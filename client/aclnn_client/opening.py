@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from aclnn import PROTOCOL_VERSION, __version__
 from aclnn.errors import AclnnError, UnsupportedError
 from aclnn.v1 import device_service_pb2 as pb
-from aclnn_client.connection import CLOSE_SECONDS, Connection, Tls
+from aclnn_client.connection import CLOSE_SECONDS, Connection
 from aclnn_client.info import SHARED_MEMORY, Limits, ask_info, read_fields
 from aclnn_client.submit import Submitter
+from aclnn_client.tls import Tls
 
 
 @dataclass(frozen=True)

@@ -162,13 +162,15 @@ _CAUSES = (
     (r"permission denied", "permission denied"),
     (r"domain name not found|dns resolution failed|address lookup failed", "no such host name"),
     (r"wrong_version_number", "the server does not speak TLS at this address"),
+    (r"certificate has expired", "the server's certificate has expired"),
+    (r"certificate is not yet valid", "the server's certificate is not valid yet"),
     (
         r"certificate_verify_failed|certificate verify failed",
         "the server's certificate is not trusted",
     ),
     (
         r"hostname verification|peer name .* is not in peer certificate",
-        "certificate of another host",
+        "the server's certificate is of another host",
     ),
     (r"handshake failed|handshaker", "the TLS handshake failed"),
     (r"no route to host|network is unreachable", "the network has no route to it"),

@@ -14,7 +14,19 @@ from aclnn_server.cli.exits import Exit
 from aclnn_server.config import ServerConfig
 from tests.cli.running import Command
 
-COMMANDS = ("serve", "demo", "info", "ops", "call", "bench", "health", "diff", "stubs", "version")
+COMMANDS = (
+    "serve",
+    "token",
+    "demo",
+    "info",
+    "ops",
+    "call",
+    "bench",
+    "health",
+    "diff",
+    "stubs",
+    "version",
+)
 
 
 def test_the_program_s_help_lists_commands_and_exit_codes(command: Command) -> None:

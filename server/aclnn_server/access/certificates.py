@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import ssl
 import threading
 from collections.abc import Sequence
@@ -11,11 +9,10 @@ from pathlib import Path
 
 import grpc
 
+from aclnn.certificates import load_authorities, why_not_accepted, words_of
 from aclnn_server.access.watching import read
 from aclnn_server.config import ConfigError, ServerConfig
 from aclnn_server.sessions.tenants import Caller, Tenant
-
-_LOG = logging.getLogger(__name__)
 
 
 class Certificates:
@@ -74,75 +71,21 @@ class Certificates:
 
     def _try(self, certificate: bytes, key: bytes, authorities: bytes | None) -> None:
         try:
-            chain = certificate.decode("ascii")
-            client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            client.check_hostname = False  # it is not known by which name clients call it
-            client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-            client.load_verify_locations(cadata=chain)
-        except (ValueError, ssl.SSLError):
-            raise ConfigError(
-                f"tls_certificate is {str(self._certificate)!r}, which has no certificate in PEM form"
-            ) from None
-        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:
-            _load_pair(server, certificate, key)
+            why_not = why_not_accepted(certificate, key, of_server=True)
         except ssl.SSLError as error:
             raise ConfigError(
-                f"tls_key is {str(self._key)!r}, which is not the key of "
-                f"{str(self._certificate)!r}: {_words(error)}"
+                f"tls_certificate {str(self._certificate)!r} and tls_key {str(self._key)!r} are no pair in "
+                f"PEM form: {words_of(error)}"
             ) from None
-        if authorities is not None:
-            self._try_authorities(authorities)
-        try:
-            _shake_hands(server, client)
-        except ssl.SSLError as error:
+        if why_not:
             raise ConfigError(
-                f"tls_certificate is {str(self._certificate)!r}, which no client would accept: "
-                f"{_words(error)}"
-            ) from None
-
-    def _try_authorities(self, authorities: bytes) -> None:
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(
-                cadata=authorities.decode("ascii")
+                f"tls_certificate is {str(self._certificate)!r}, which no client would accept: {why_not}"
             )
-        except (ValueError, ssl.SSLError):
+        if authorities is None:
+            return
+        try:
+            load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), authorities)
+        except ssl.SSLError:
             raise ConfigError(
                 f"tls_client_ca is {str(self._client_ca)!r}, which has no certificate in PEM form"
             ) from None
-
-
-def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Gives a context the bytes that were read; Python's ssl takes files only, and a key belongs in none."""
-    memory = os.memfd_create("pair", os.MFD_CLOEXEC)
-    try:
-        os.write(memory, b"\n".join((certificate, key)))
-        # No password: gRPC cannot ask for one either.
-        context.load_cert_chain(f"/proc/self/fd/{memory}", password=lambda: b"")
-    finally:
-        os.close(memory)
-
-
-def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
-    """A handshake in memory, which shows what is wrong with a certificate: expired, not for servers …"""
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [
-        client.wrap_bio(to_client, to_server),
-        server.wrap_bio(to_server, to_client, server_side=True),
-    ]
-    for _ in range(10):
-        waiting = False
-        for end in ends:
-            try:
-                end.do_handshake()
-            except ssl.SSLWantReadError:
-                waiting = True
-        if not waiting:
-            return
-    raise ssl.SSLError(0, "the handshake does not end")
-
-
-def _words(error: ssl.SSLError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
-    return (error.reason or str(error)).lower().replace("_", " ")

@@ -18,8 +18,8 @@ from aclnn_server.sessions.tenants import Caller
 
 OPEN_TO_ALL = "/grpc.health.v1.Health/"
 """Beginning of the methods that need no token: whoever restarts servers has none."""
-FOR_ADMINISTRATORS = "/grpc.channelz."
-"""Beginning of the methods that tell about other clients."""
+FOR_ADMINISTRATORS = ("/aclnn.v1.AdminService/", "/grpc.channelz.")
+"""Beginnings of the methods that tell about other clients."""
 TELL_SECONDS = 1.0
 """Refused calls are logged as often as that; those in between are counted."""
 
@@ -58,7 +58,7 @@ class Door(grpc.ServerInterceptor):
         tenant.count_call()
         if details.method.startswith(FOR_ADMINISTRATORS) and not tenant.quota.admin:
             raise PermissionDeniedError(
-                f"the token {tenant.name!r} may not look at connections; it is no administrator's"
+                f"the token {tenant.name!r} may not look at other clients; it is no administrator's"
             )
         return caller
 

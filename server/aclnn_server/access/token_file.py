@@ -64,6 +64,8 @@ def check_name(name: str) -> str:
     Raises:
         ConfigError: it cannot be one.
     """
+    if _may_be_token(name) and name.startswith(PREFIX):
+        raise ConfigError(f"a name begins with {PREFIX}, as tokens do; give it another")
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is no name: 1 to 64 of the letters A to z, digits, _ and -")
     return name
@@ -123,18 +125,18 @@ def parse(content: bytes, source: str) -> list[Entry]:
 
 
 def _entry(name: str, table: object, source: str) -> Entry:
-    where = f"{source}: [{name}]"
+    if not isinstance(table, dict):
+        raise ConfigError(f"{source}: {_told(name)} stands outside of a table; begin with [NAME]")
     try:
         check_name(name)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
-    if not isinstance(table, dict):
-        raise ConfigError(f"{source}: {name} stands outside of a table; begin with [NAME]")
+    where = f"{source}: [{name}]"
     for key in table:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, 1)
             raise ConfigError(
-                f"{where}: {key!r} is not known; "
+                f"{where}: {_told(key)} is not known; "
                 + (f"did you mean {near[0]}?" if near else f"known are {', '.join(_KEYS)}")
             )
     read = _Table(where, table)
@@ -148,6 +150,15 @@ def _entry(name: str, table: object, source: str) -> Entry:
         admin=read.flag("admin"),
     )
     return Entry(name, read.digests(), read.moment("expires"), quota, "token" in table)
+
+
+def _may_be_token(text: object) -> bool:
+    """Whether a text, in the wrong place, may be a token: it is not told then."""
+    return len(str(text)) >= SHORTEST_TOKEN
+
+
+def _told(key: str) -> str:
+    return "a key" if _may_be_token(key) else repr(key)
 
 
 class _Table:
@@ -230,6 +241,7 @@ class _Table:
         return value
 
     def _wrong(self, key: str, allowed: str) -> ConfigError:
-        secret = key in ("sha256", "token")
-        is_what = "is wrong" if secret else f"is {self._values[key]!r}"
+        value = self._values[key]
+        secret = key in ("sha256", "token") or _may_be_token(value)
+        is_what = "is wrong" if secret else f"is {value!r}"
         return ConfigError(f"{self._where}: {key} {is_what}; it must be {allowed}")

@@ -7,7 +7,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
-from aclnn_server.cli.exits import CommandError, Exit, describe_exits
+from aclnn_server.cli.exits import Exit, describe_exits
 from aclnn_server.cli.parsing import (
     PROGRAM,
     Commands,
@@ -18,6 +18,7 @@ from aclnn_server.cli.parsing import (
     append_help,
     positive,
 )
+from aclnn_server.cli.remote import add_credentials, connect, credentials
 from aclnn_server.cli.tables import indented, size, table
 
 if TYPE_CHECKING:
@@ -54,20 +55,16 @@ def add(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
     add_timeout(parser, 30.0)
+    add_credentials(parser)
     append_help(parser, describe_exits(Exit.DONE, Exit.NO, Exit.USAGE, Exit.NO_ANSWER))
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures and prints."""
-    from aclnn.errors import InvalidParameterError
-    from aclnn_client import connect
     from aclnn_server.cli.bench_measures import measure
 
-    try:
-        context = connect(options.address, device=options.device, timeout=options.timeout)
-    except InvalidParameterError as error:
-        raise CommandError(error.message) from None
-    with context:
+    known = credentials(options)
+    with connect(options.address, options.timeout, known, device=options.device) as context:
         measured = measure(context, options.seconds)
     if options.json:
         print(json.dumps(dataclasses.asdict(measured), indent=2))

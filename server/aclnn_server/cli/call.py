@@ -17,6 +17,13 @@ from aclnn_server.cli.parsing import (
     add_timeout,
     append_help,
 )
+from aclnn_server.cli.remote import (
+    Credentials,
+    add_credentials,
+    connect,
+    connection,
+    credentials,
+)
 
 if TYPE_CHECKING:
     from aclnn.signatures import Parameter
@@ -69,6 +76,7 @@ def add(commands: Commands[Parser]) -> None:
         "--soc", help="without --address: product whose dtype rules hold (default: reference)"
     )
     add_timeout(parser, 60.0)
+    add_credentials(parser)
     exits = (Exit.DONE, Exit.NO, Exit.USAGE, Exit.NO_ANSWER)
     append_help(parser, f"{_VALUES.strip()}\n\n{describe_exits(*exits)}")
 
@@ -79,8 +87,8 @@ def run(options: argparse.Namespace) -> int:
         raise CommandError("--soc is for a server of its own; the one at --address has its rules")
     entry = _entry(options)
     arguments = read_arguments(entry, options.arguments)
-    with _address(options) as address:
-        results = _compute(address, entry, arguments, options.timeout)
+    with _server(options) as (address, known):
+        results = _compute(address, known, entry, arguments, options.timeout)
     for result in results:
         _deliver(result)
     return Exit.DONE
@@ -89,22 +97,20 @@ def run(options: argparse.Namespace) -> int:
 def _entry(options: argparse.Namespace) -> catalogue.Entry:
     if not options.address:
         return catalogue.local_entry(options.name, options.soc or "reference")
-    from aclnn_server.cli.remote import connection
-
-    with connection(options.address, options.timeout) as server:
+    with connection(options.address, options.timeout, credentials(options)) as server:
         return catalogue.remote_entry(server, options.name)
 
 
 @contextlib.contextmanager
-def _address(options: argparse.Namespace) -> Iterator[str]:
+def _server(options: argparse.Namespace) -> Iterator[tuple[str, Credentials]]:
     if options.address:
-        yield options.address
+        yield options.address, credentials(options)
         return
     from aclnn_server.config import ServerConfig
     from aclnn_server.server import Server
 
     with Server(ServerConfig(listen="127.0.0.1:0", soc=options.soc or "reference")) as server:
-        yield server.address
+        yield server.address, Credentials()
 
 
 # --- arguments --------------------------------------------------------------------------------------
@@ -239,12 +245,15 @@ def _room(name: str, spec: TensorSpec) -> Array:
 
 
 def _compute(
-    address: str, entry: catalogue.Entry, arguments: Sequence[Any], timeout: float
+    address: str,
+    known: Credentials,
+    entry: catalogue.Entry,
+    arguments: Sequence[Any],
+    timeout: float,
 ) -> list[Result]:
-    from aclnn_client import connect
     from aclnn_server.cli.computing import compute
 
-    with connect(address, timeout=timeout) as context:
+    with connect(address, timeout, known) as context:
         return compute(context, entry.signature, arguments)
 
 

@@ -18,6 +18,7 @@ from aclnn_server.cli.parsing import (
     add_timeout,
     append_help,
 )
+from aclnn_server.cli.remote import add_credentials, credentials
 
 if TYPE_CHECKING:
     from aclnn_server.cli.differences import Difference, Tolerance
@@ -68,6 +69,7 @@ def add(commands: Commands[Parser]) -> None:
         parser.add_argument(f"--{flag}", type=float, metavar="NUMBER", help=f"tolerance, {what}")
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
     add_timeout(parser, 60.0)
+    add_credentials(parser)
     exits = (Exit.DONE, Exit.NO, Exit.USAGE, Exit.NO_BACKEND, Exit.NO_ANSWER)
     append_help(
         parser,
@@ -81,10 +83,11 @@ def run(options: argparse.Namespace) -> int:
     from aclnn_server.cli.sides import opened
 
     cases = _cases(options)
+    known = credentials(options)
     tolerance = Tolerance(options.atol, options.rtol, options.ulp)
     with (
-        opened(options.left, options.timeout) as left,
-        opened(options.right, options.timeout) as right,
+        opened(options.left, options.timeout, known) as left,
+        opened(options.right, options.timeout, known) as right,
     ):
         lines = [line for case in cases for line in _compare(case, left, right, tolerance, options)]
     _show(lines, options)

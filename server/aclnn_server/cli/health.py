@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from aclnn_server.cli.exits import CommandError, Exit, describe_exits
 from aclnn_server.cli.parsing import (
@@ -15,9 +15,10 @@ from aclnn_server.cli.parsing import (
     add_timeout,
     append_help,
 )
+from aclnn_server.cli.remote import Credentials, add_credentials, connection, credentials
 
 if TYPE_CHECKING:
-    import grpc
+    from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -36,11 +37,13 @@ def add(commands: Commands[Parser]) -> None:
         examples=f"""
             {PROGRAM} health 127.0.0.1:50051
             {PROGRAM} health unix:/run/aclnn.sock --service liveness --timeout 1
+            {PROGRAM} health localhost:50051 --tls-ca /tls/ca.crt --tls-server-name npu.example.org
             """,
     )
     add_address(parser)
     parser.add_argument("--service", default="", metavar="NAME", help="what to ask about")
     add_timeout(parser, 5.0)
+    add_credentials(parser)
     append_help(
         parser,
         describe_exits(
@@ -53,48 +56,35 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Asks, prints the answer, and returns 0 where it is SERVING."""
-    status = _ask(options.address, options.service, options.timeout)
+    status = _ask(options.address, options.service, options.timeout, credentials(options))
     print(status)
     return Exit.DONE if status == "SERVING" else Exit.NO
 
 
-def _ask(address: str, service: str, timeout: float) -> str:
+def _ask(address: str, service: str, timeout: float, known: Credentials) -> str:
     import grpc
     from grpc_health.v1 import health_pb2
 
-    with _channel(address) as channel:
-        check = channel.unary_unary(
+    from aclnn.errors import AclnnError
+
+    with connection(address, timeout, known) as server:
+        check = server.channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             health_pb2.HealthCheckRequest.SerializeToString,
             health_pb2.HealthCheckResponse.FromString,
         )
+
+        def checked(request: HealthCheckRequest, **rest: Any) -> HealthCheckResponse:  # noqa: ANN401
+            try:
+                return check(request, **rest)
+            except grpc.RpcError as error:
+                if cast("grpc.Call", error).code() is not grpc.StatusCode.NOT_FOUND:
+                    raise
+            raise CommandError(f"{address}: the server has no service {service!r}", Exit.NO)
+
+        request = health_pb2.HealthCheckRequest(service=service)
         try:
-            response = check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
-        except grpc.RpcError as error:
-            raise _failure(error, address, service) from None
+            response = server.call(checked, request, doing="asking for its health")
+        except AclnnError as error:
+            raise CommandError(error.message, Exit.NO) from None
     return health_pb2.HealthCheckResponse.ServingStatus.Name(response.status)
-
-
-def _failure(error: grpc.RpcError, address: str, service: str) -> CommandError:
-    import grpc
-
-    from aclnn.status import from_rpc_error
-
-    if cast("grpc.Call", error).code() is grpc.StatusCode.NOT_FOUND:
-        return CommandError(f"{address}: the server has no service {service!r}", Exit.NO)
-    told = from_rpc_error(error).message
-    return CommandError(told if address in told else f"{address}: {told}", Exit.NO)
-
-
-def _channel(address: str) -> grpc.Channel:
-    import grpc
-
-    from aclnn.errors import InvalidParameterError
-    from aclnn_client.connection import is_local, target_of
-
-    try:
-        target, host = target_of(address)
-    except InvalidParameterError as error:
-        raise CommandError(error.message) from None
-    options = [("grpc.enable_http_proxy", 0)] if is_local(host) else []
-    return grpc.insecure_channel(target, options)

@@ -17,6 +17,7 @@ from aclnn_server.cli.parsing import (
     add_timeout,
     append_help,
 )
+from aclnn_server.cli.remote import add_credentials, connection, credentials
 from aclnn_server.cli.tables import indented, seconds, size, table
 
 if TYPE_CHECKING:
@@ -34,20 +35,21 @@ def add(commands: Commands[Parser]) -> None:
         examples=f"""
             {PROGRAM} info 127.0.0.1:50051
             {PROGRAM} info unix:/run/aclnn.sock --json
+            {PROGRAM} info npu-1.example.org:50051 --tls-ca ca.pem --token-file alice.token
             """,
     )
     add_address(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
     add_timeout(parser, 5.0)
+    add_credentials(parser)
     append_help(parser, describe_exits(Exit.DONE, Exit.USAGE, Exit.NO_ANSWER))
 
 
 def run(options: argparse.Namespace) -> int:
     """Asks and prints."""
     from aclnn_client.info import ask_info, ask_operators
-    from aclnn_server.cli.remote import connection
 
-    with connection(options.address, options.timeout) as server:
+    with connection(options.address, options.timeout, credentials(options)) as server:
         info = ask_info(server)
         operators = [operator.name for operator in ask_operators(server)]
     if options.json:

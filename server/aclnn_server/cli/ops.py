@@ -15,6 +15,7 @@ from aclnn_server.cli.parsing import (
     add_timeout,
     append_help,
 )
+from aclnn_server.cli.remote import add_credentials, connection, credentials
 from aclnn_server.cli.tables import indented, table
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def add(commands: Commands[Parser]) -> None:
         "--soc", help="product whose dtype rules are shown (default: reference, which has all)"
     )
     add_timeout(parser, 5.0)
+    add_credentials(parser)
     append_help(parser, describe_exits(Exit.DONE, Exit.USAGE, Exit.NO_ANSWER))
 
 
@@ -63,18 +65,16 @@ def run(options: argparse.Namespace) -> int:
 def _find(options: argparse.Namespace) -> catalogue.Entry:
     if not options.address:
         return catalogue.local_entry(options.name, options.soc or "reference")
-    from aclnn_server.cli.remote import connection
 
-    with connection(options.address, options.timeout) as server:
+    with connection(options.address, options.timeout, credentials(options)) as server:
         return catalogue.remote_entry(server, options.name)
 
 
 def _find_all(options: argparse.Namespace) -> list[catalogue.Entry]:
     if not options.address:
         return catalogue.local_entries(options.soc or "reference")
-    from aclnn_server.cli.remote import connection
 
-    with connection(options.address, options.timeout) as server:
+    with connection(options.address, options.timeout, credentials(options)) as server:
         return catalogue.remote_entries(server)
 
 

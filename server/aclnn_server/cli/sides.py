@@ -6,13 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from aclnn.errors import InvalidParameterError
 from aclnn.signatures import Signature
-from aclnn_client import Context, connect
+from aclnn_client import Context
 from aclnn_server.backends import BACKENDS, BackendError
 from aclnn_server.cli import catalogue
 from aclnn_server.cli.exits import CommandError, Exit
-from aclnn_server.cli.remote import connection
+from aclnn_server.cli.remote import Credentials, connect, connection
 from aclnn_server.config import ServerConfig
 from aclnn_server.operators.products import PRODUCTS, REFERENCE
 from aclnn_server.server import Server
@@ -24,6 +23,8 @@ class Side:
 
     label: str
     context: Context
+    known: Credentials
+    """What its server knows this command by."""
 
     def compute_signature(self, name: str) -> Signature:
         """Its own signature of an operator."""
@@ -31,24 +32,22 @@ class Side:
 
 
 @contextlib.contextmanager
-def opened(text: str, timeout: float) -> Iterator[Side]:
+def opened(text: str, timeout: float, known: Credentials) -> Iterator[Side]:
     """Opens a side.
 
     Args:
         text: ``HOST:PORT`` or ``unix:PATH`` of a server; else a product that a server of its own takes as
             ``--soc``, a backend, or ``BACKEND/PRODUCT``.
         timeout: longest wait for an answer, in seconds.
+        known: what a server at an address knows this command by.
 
     Raises:
         CommandError: it is none of these, or cannot be opened.
     """
     with _address(text) as address:
-        try:
-            context = connect(address, timeout=timeout)
-        except InvalidParameterError as error:
-            raise CommandError(error.message) from None
-        with context:
-            yield Side(text, context)
+        mine = known if address == text else Credentials()
+        with connect(address, timeout, mine) as context:
+            yield Side(text, context, mine)
 
 
 @contextlib.contextmanager
@@ -85,5 +84,5 @@ def own(text: str) -> tuple[str, str]:
 
 def entry_of(side: Side, name: str, timeout: float) -> catalogue.Entry:
     """An operator as a side's server knows it, by its name with or without the aclnn prefix."""
-    with connection(side.context.address, timeout) as server:
+    with connection(side.context.address, timeout, side.known) as server:
         return catalogue.remote_entry(server, name)

@@ -18,6 +18,7 @@ from aclnn_server.cli.parsing import (
     add_timeout,
     append_help,
 )
+from aclnn_server.cli.remote import add_credentials, connection, credentials
 
 if TYPE_CHECKING:
     from aclnn.dtypes import DType
@@ -46,6 +47,7 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument("name", nargs="*", metavar="NAME", help="only these; known ones too")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to (default: print)")
     add_timeout(parser, 10.0)
+    add_credentials(parser)
     append_help(parser, describe_exits(Exit.DONE, Exit.NO, Exit.USAGE, Exit.NO_ANSWER))
 
 
@@ -79,9 +81,8 @@ class _Served:
 def _ask(options: argparse.Namespace) -> list[_Served]:
     from aclnn_client.info import ask_operator, ask_operators
     from aclnn_client.ops import SIGNATURES
-    from aclnn_server.cli.remote import connection
 
-    with connection(options.address, options.timeout) as server:
+    with connection(options.address, options.timeout, credentials(options)) as server:
         names = options.name or [
             info.name for info in ask_operators(server) if info.name not in SIGNATURES
         ]

@@ -39,7 +39,7 @@ def add(commands: Commands[Parser]) -> None:
         details="""
             Makes a token of 256 random bits and tells it, once: a server keeps only its hash. With --file the
             lines for the server are put into its file, and nothing but the token is printed; without, both
-            are printed. A client gives the token to connect(…, token=…), a command takes it with --token-file.
+            are printed. Clients give the token to connect(…, token=…), commands take it by --token-file.
             """,
         examples=f"""
             {PROGRAM} token alice --file tokens.toml
