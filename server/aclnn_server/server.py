@@ -31,6 +31,7 @@ from aclnn_server.service.failures import unexpected
 from aclnn_server.service.operator_calls import OperatorCalls
 from aclnn_server.service.rpc import CHUNK_THREADS, SERVICES, Service
 from aclnn_server.service.server_calls import ServerCalls
+from aclnn_server.sessions.batches import KeptAnswers
 from aclnn_server.sessions.context import Environment
 from aclnn_server.sessions.meters import Meters
 from aclnn_server.sessions.rates import Arrivals
@@ -82,7 +83,8 @@ class Server:
         self.backend = backend or open_backend(config.backend, **_backend_options(config))
         self._workers = Workers(config.workers or os.cpu_count() or 1)
         meters = Meters() if config.metering else None
-        environment = Environment(config.limits, self._workers, clock, unexpected, meters)
+        kept = KeptAnswers(config.max_kept_bytes)
+        environment = Environment(config.limits, self._workers, clock, unexpected, meters, kept)
         arrivals = Arrivals(config.context_rate, config.client_context_rate, clock)
         self.registry = Registry(self.backend.devices, environment, arrivals)
         self._server_calls = ServerCalls(config, self.backend, self.registry)

@@ -112,7 +112,7 @@ def test_acknowledged_answers_are_forgotten_and_never_applied_again(client: Subm
 
 def test_answers_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "KEPT_BYTES", 100)
-    kept = batches.Batches()
+    kept = batches.Batches(batches.KeptAnswers())
     for sequence in range(1, 20):
         assert kept.once(sequence, 0, lambda: b"x" * 40) == b"x" * 40
     assert kept.once(19, 0, bytes) == b"x" * 40

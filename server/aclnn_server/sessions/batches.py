@@ -9,18 +9,46 @@ from collections.abc import Callable
 from aclnn.errors import InvalidParameterError, SessionLostError
 
 KEPT_BYTES = 64 * 2**20
-"""Bytes of answers that are kept until the client has acknowledged them."""
+"""Bytes of answers that are kept of a context until the client has acknowledged them."""
 KEPT_ANSWERS = 4096
+SMALL_BYTES = 64 * 2**10
+"""Bytes of answers that a context may keep in any case: what comes back to small calls is never lost."""
+
+
+class KeptAnswers:
+    """Room for the answers that all contexts of a server keep, beyond the small ones. Thread-safe."""
+
+    def __init__(self, limit: int = 2**30) -> None:
+        self.limit = limit
+        self.used = 0
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Takes bytes, if there are as many free."""
+        with self._lock:
+            room = size <= self.limit - self.used
+            self.used += size if room else 0
+            return room
+
+    def give_back(self, size: int) -> None:
+        """Gives bytes back."""
+        with self._lock:
+            self.used -= size
 
 
 class Batches:
     """The batches of one context, applied in the order of their numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptAnswers) -> None:
         self._lock = threading.Lock()
         self._applied = 0
         self._answers: OrderedDict[int, bytes] = OrderedDict()
         self._bytes = 0
+        self._kept = kept
+        self._settling = threading.Lock()
+        self._taken = 0
+        """Bytes taken of what all contexts may keep."""
+        self._closed = False
 
     def once(self, number: int, acknowledged: int, apply: Callable[[], bytes]) -> bytes:
         """Applies a batch, or gives what it answered when it was applied.
@@ -49,7 +77,30 @@ class Batches:
             self._applied = number
             self._bytes += len(answer)
             self._forget(self._too_much)
+            if self._taken or self._bytes > SMALL_BYTES:
+                self._settle()
             return answer
+
+    def close(self) -> None:
+        """Gives back what is taken; the context has ended. Never waits for a batch."""
+        with self._settling:
+            self._closed = True
+            self._kept.give_back(self._taken)
+            self._taken = 0
+
+    def _settle(self) -> None:
+        """Takes as many bytes of the common room as the answers need, and keeps fewer where there is none."""
+        with self._settling:
+            while True:
+                needed = 0 if self._closed else max(0, self._bytes - SMALL_BYTES)
+                more = needed - self._taken
+                if more <= 0:
+                    self._kept.give_back(-more)
+                elif not self._kept.take(more):
+                    self._forget_oldest()
+                    continue
+                self._taken = needed
+                return
 
     def _answered(self, number: int) -> bytes:
         answer = self._answers.get(number)
@@ -63,5 +114,8 @@ class Batches:
 
     def _forget(self, droppable: Callable[[int], bool]) -> None:
         while self._answers and droppable(next(iter(self._answers))):
-            _, answer = self._answers.popitem(last=False)
-            self._bytes -= len(answer)
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        _, answer = self._answers.popitem(last=False)
+        self._bytes -= len(answer)

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aclnn.errors import (
     AclnnError,
@@ -18,7 +18,7 @@ from aclnn.errors import (
     WaitTimeoutError,
 )
 from aclnn_server.backends.base import Device
-from aclnn_server.sessions.batches import Batches
+from aclnn_server.sessions.batches import Batches, KeptAnswers
 from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.handles import Handles, check_room, unknown
 from aclnn_server.sessions.limits import Limits, Usage
@@ -44,6 +44,8 @@ class Environment:
     """Logs an unexpected failure and gives the error that the client sees."""
     meters: Meters | None = None
     """Counts what is done, where it is to be counted."""
+    kept_answers: KeptAnswers = field(default_factory=KeptAnswers)
+    """Room for the answers that contexts keep."""
 
 
 @dataclass(slots=True)
@@ -195,7 +197,7 @@ class Context:
         self.buffers: Handles[Buffer] = Handles("buffer", limits.buffers)
         self.executors: Handles[Executor] = Handles("executor", limits.executors)
         self.events: Handles[Event] = Handles("event", limits.events)
-        self.batches = Batches()
+        self.batches = Batches(environment.kept_answers)
         self.sessions: dict[str, Session] = {}
         self.closed = False
         self.client_name = ""
@@ -432,6 +434,7 @@ class Context:
             sessions = list(self.sessions.values())
             self.sessions.clear()
         self.events.take_all()
+        self.batches.close()
         with ExitStack() as last_first:  # what fails to end keeps nothing else from ending
             for buffer in self.buffers.take_all():
                 last_first.callback(buffer.free)
