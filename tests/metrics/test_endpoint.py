@@ -10,9 +10,10 @@ import socket
 
 import pytest
 
+from aclnn_server.access.listening import ListenError
 from aclnn_server.config import ConfigError, ServerConfig
 from aclnn_server.metrics.endpoint import THREADS, Answer, Site
-from aclnn_server.server import ListenError, Server
+from aclnn_server.server import Server
 from tests.metrics.asking import ask
 from tests.metrics.conftest import Start
 

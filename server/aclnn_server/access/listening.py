@@ -31,7 +31,7 @@ def check_address(config: ServerConfig) -> None:
         raise ConfigError(
             f"listen is {config.listen!r}; it must be HOST:PORT with a port of 0 to 65535, or unix:PATH"
         )
-    if not _is_loopback(host) and (missing := _missing_protection(config)):
+    if not is_loopback(host) and (missing := _missing_protection(config)):
         if not config.allow_insecure:
             raise ConfigError(
                 f"listen is {config.listen!r}, which other machines can reach, {' and '.join(missing)}; "
@@ -54,7 +54,8 @@ def _missing_protection(config: ServerConfig) -> dict[str, str]:
     return missing
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the host."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from typing import TYPE_CHECKING
 
+from aclnn_server.access.listening import is_loopback
 from aclnn_server.config import ConfigError, ServerConfig
 from aclnn_server.metrics.overview import Observer
 from aclnn_server.metrics.sources import Sources
@@ -37,14 +37,6 @@ def check_address(config: ServerConfig) -> None:
                 "listen on 127.0.0.1, or allow it with --allow-insecure"
             )
         _LOG.warning("metrics on %s without TLS or tokens: anyone can read them", listen)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the host."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def open_endpoint(sources: Sources, observer: Observer) -> Endpoint | None:
