@@ -202,6 +202,12 @@ def test_a_workspace_of_the_client_is_used(submit: Submit) -> None:
     assert results[1][0].get_workspace_size.workspace_bytes == 512
 
 
+def test_no_workspace_may_be_given_as_null(submit: Submit) -> None:
+    results = [submit.both(loss(0, 1), workspace=op.Workspace()) for _ in range(2)]
+    assert submit.recognised[-1]
+    assert returned(results[1][1]) == [-1.0, 0.0]
+
+
 # --- what is refused is refused as before ------------------------------------------------------------
 
 

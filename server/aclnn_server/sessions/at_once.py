@@ -189,9 +189,9 @@ _NO_SCRATCH = _Scratch()
 
 
 def _scratch(session: Session, needed: int, given: Workspace | None) -> _Scratch | None:
+    if not needed and (given is None or not (given.buffer_id or given.size)):
+        return _NO_SCRATCH
     if given is None:
-        if not needed:
-            return _NO_SCRATCH
         lent = session.lend_workspace(needed)
         return _Scratch(lent.memory, lent)
     if given.size < needed:
