@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -85,7 +85,7 @@ class Commands:
     def posted(
         self,
         name: str,
-        request: Message,
+        request: Message | Sequence[wire.Part],
         data: wire.Part | None = None,
         *,
         place: str = CONTEXT,

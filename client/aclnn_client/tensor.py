@@ -17,6 +17,7 @@ from aclnn_client import arrays
 from aclnn_client.arrays import Array, ArrayLike
 from aclnn_client.buffer import AnyBuffer, Buffer
 from aclnn_client.pending import run
+from aclnn_client.phases import argument
 from aclnn_client.transfer import upload
 
 if TYPE_CHECKING:
@@ -105,14 +106,15 @@ class AnyTensor(Generic[BufferT]):
         return TensorArgument(self.spec, None, self.buffer.buffer_id)
 
     @cached_property
-    def message(self) -> tensor_pb2.Argument:
+    def argument(self) -> bytes:
         """The tensor as it stands in a request."""
-        return tensor_pb2.Argument(tensor=encode_tensor(self.as_argument()))
+        return argument(tensor_pb2.Argument(tensor=encode_tensor(self.as_argument())))
 
     @cached_property
     def plan_key(self) -> Hashable:
         """What two tensors have in common that are planned alike."""
-        return plan_key(self.spec, in_buffer=True)
+        # Bytes remember their hash.
+        return repr(plan_key(self.spec, in_buffer=True)).encode()
 
     async def download(self, out: Array | None = None, *, progress: bool = False) -> Array:
         """What the twins' ``numpy`` does."""

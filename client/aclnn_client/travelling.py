@@ -25,6 +25,7 @@ from aclnn.v1 import tensor_pb2
 from aclnn_client.arrays import Array, data_type
 from aclnn_client.context import AnyContext
 from aclnn_client.pending import CONTEXT, Pending
+from aclnn_client.phases import argument_field, executor_field, on_stream, phase_two
 from aclnn_client.plans import CAPACITY
 from aclnn_client.stream import AnyStream
 from aclnn_client.values import encode, in_order, results_of
@@ -100,43 +101,42 @@ def _template(key: _Key) -> Template:
         key.attributes,
         [TensorArgument(spec) for spec in results],
     )
-    messages = encode(signature, values).messages
+    encoded = encode(signature, values).arguments
     sizes = {
         signature.index(name): spec.storage_bytes
         for name, spec in zip(form.inputs, inputs, strict=True)
     }
-    return Template(_segments(form.operator, messages, sizes), inputs, results)
+    return Template(_segments(form.operator, encoded, sizes), inputs, results)
 
 
 def _segments(
-    operator: str, messages: Sequence[tensor_pb2.Argument], sizes: Mapping[int, int]
+    operator: str, encoded: Sequence[bytes], sizes: Mapping[int, int]
 ) -> tuple[bytes, ...]:
     """Encodes a request and cuts it behind the head of each inline tensor's data.
 
     Args:
         operator: C name.
-        messages: the arguments, in order; inline tensors without their data.
+        encoded: the arguments, in order; inline tensors without their data.
         sizes: bytes of the data of each inline tensor, by position.
     """
     segments = []
     segment = pb.GetWorkspaceSizeRequest(operator=operator).SerializeToString()
-    for position, message in enumerate(messages):
+    for position, argument in enumerate(encoded):
         size = sizes.get(position, 0)
-        segment += _argument(message, size)
+        segment += _with_data(argument, size) if size else argument
         if position in sizes:
             segments.append(segment)
             segment = b""
     return *segments, segment
 
 
-def _argument(message: tensor_pb2.Argument, size: int) -> bytes:
-    """Encodes an argument of a request, up to where the `size` bytes of its tensor's data follow."""
-    body = message.SerializeToString()
-    if size:
-        body = message.tensor.SerializeToString()
-        body += wire.field_head(tensor_pb2.Tensor, "data", size)
-        body = wire.field_head(tensor_pb2.Argument, "tensor", len(body) + size) + body
-    return wire.field_head(pb.GetWorkspaceSizeRequest, "arguments", len(body) + size) + body
+def _with_data(argument: bytes, size: int) -> bytes:
+    """The argument of an inline tensor, up to where the `size` bytes of its data follow."""
+    request = pb.GetWorkspaceSizeRequest.FromString(argument)
+    body = request.arguments[0].tensor.SerializeToString()
+    body += wire.field_head(tensor_pb2.Tensor, "data", size)
+    body = wire.field_head(tensor_pb2.Argument, "tensor", len(body) + size) + body
+    return argument_field(body, size)
 
 
 async def call_inline(
@@ -153,7 +153,7 @@ async def call_inline(
     commands = context.commands
     executor_id = commands.next_id()
     plan = Pending("get_workspace_size", _filled(template, arrays, executor_id))
-    request = pb.ExecuteRequest(stream_id=stream.stream_id, executor_id=executor_id)
+    request = phase_two(on_stream(stream.stream_id), executor_id, asynchronous=False)
     run = Pending("execute", request, answer_bytes=template.traffic)
     commands.submit(plan, run)
     try:
@@ -171,7 +171,7 @@ def _filled(template: Template, arrays: Sequence[Array], executor_id: int) -> li
     for spec, array, segment in zip(template.inputs, arrays, template.segments[1:], strict=True):
         parts += _bytes(array, spec), segment
     # The order of fields is free, and this one's size is not known before.
-    parts.append(pb.GetWorkspaceSizeRequest(executor_id=executor_id).SerializeToString())
+    parts.append(executor_field(executor_id))
     return parts
 
 

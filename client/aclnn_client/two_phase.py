@@ -28,6 +28,7 @@ from aclnn_client.arrays import DTypeLike, as_array
 from aclnn_client.buffer import AnyBuffer, Buffer
 from aclnn_client.context import AnyContext, Context
 from aclnn_client.pending import Pending
+from aclnn_client.phases import on_stream, phase_one, phase_two
 from aclnn_client.stream import AnyStream, Stream
 from aclnn_client.tensor import AnyTensor
 from aclnn_client.values import Call, ScalarLike, TensorLike, encode, tensors_of, tight
@@ -111,13 +112,10 @@ class Executor:
             The workspace size in bytes; 0 where it is neither wanted nor known.
         """
         context, call = self.context, self._call
-        request = pb.GetWorkspaceSizeRequest(
-            executor_id=self.executor_id,
-            operator=self.operator,
-            arguments=call.messages,
-            repeatable=self.repeatable,
+        request = phase_one(
+            self.operator, self.executor_id, call.arguments, repeatable=self.repeatable
         )
-        known = context.plans.find(call.key) if call.key is not None else None
+        known = context.plans.find(call.key)
         if known is None and wait:
             try:
                 answer = await context.commands.ask(Pending("get_workspace_size", request))
@@ -125,12 +123,11 @@ class Executor:
                 self._ended = True
                 raise
             known = int(answer.workspace_bytes)
-            if call.key is not None:
-                context.plans.keep(call.key, known)
+            context.plans.keep(call.key, known)
         else:
             self._plan = Pending("get_workspace_size", request, on_error=self._note_failure)
             context.commands.submit(self._plan, hold=True)
-        call.messages.clear()
+        call.arguments.clear()
         self.workspace_size = known or 0
         return self.workspace_size
 
@@ -146,7 +143,7 @@ class Executor:
         self,
         stream: AnyStream | None,
         workspace: pb.Workspace | None = None,
-        bindings: Bindings | None = None,
+        others: Bindings | None = None,
     ) -> None:
         """Sends phase two; see :func:`execute`. Without `workspace` the server lends its own."""
         context = self.context
@@ -158,28 +155,26 @@ class Executor:
                 parameter="stream",
             )
         bound: dict[tuple[int, int], AnyTensor[Any]] = {}
-        for name, given in (bindings or {}).items():
+        for name, given in (others or {}).items():
             bound |= self._bind(name, given)
         self._place = stream.stream_id
         if self._plan is not None and self._plan.error is not None:
             context.commands.failures.take(self._place)
             raise self._plan.error from None
-        request = pb.ExecuteRequest(
-            stream_id=stream.stream_id, executor_id=self.executor_id, asynchronous=True
+        bindings = [
+            pb.Binding(argument=argument, element=element, buffer_id=tensor.buffer.buffer_id)
+            for (argument, element), tensor in bound.items()
+        ]
+        request = phase_two(
+            on_stream(stream.stream_id), self.executor_id, workspace, bindings, asynchronous=True
         )
-        if workspace is not None:
-            request.workspace.CopyFrom(workspace)
-        for (argument, element), tensor in bound.items():
-            request.bindings.add(
-                argument=argument, element=element, buffer_id=tensor.buffer.buffer_id
-            )
         self._send(request, stream, bound)
         if context.commands.submitter.congestion() is not None:
             await context.commands.room()
 
     def _send(
         self,
-        request: pb.ExecuteRequest,
+        request: list[bytes],
         stream: AnyStream,
         bound: dict[tuple[int, int], AnyTensor[Any]],
     ) -> None:
@@ -386,6 +381,9 @@ def execute(
     return executor.context.drive(executor.execute(stream, given, bindings))
 
 
+_NULL = pb.Workspace()
+
+
 def _workspace(executor: Executor, workspace: object, size: object) -> pb.Workspace:
     def refuse(parameter: str, problem: str) -> NoReturn:
         raise InvalidParameterError(
@@ -395,7 +393,7 @@ def _workspace(executor: Executor, workspace: object, size: object) -> pb.Worksp
     if not isinstance(size, int) or not 0 <= size < 2**64:
         refuse("workspaceSize", f"is {size!r}; it must be a size in bytes, at least 0")
     if workspace is None:
-        return pb.Workspace(bytes=size)
+        return pb.Workspace(bytes=size) if size else _NULL
     if not isinstance(workspace, AnyBuffer):
         refuse("workspace", f"is a {type(workspace).__name__}; it must be a buffer or None")
     if workspace.context is not executor.context:

@@ -8,15 +8,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from aclnn import arguments
 from aclnn.arguments import ArgumentValue, TensorArgument
 from aclnn.dtypes import BOOL, COMPLEX64, FLOAT, INT64, DType
 from aclnn.errors import InvalidParameterError
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Kind, Parameter, Signature
 from aclnn.tensors import Scalar, TensorSpec, describe
-from aclnn.v1 import tensor_pb2
 from aclnn_client.arrays import Array, ArrayLike, as_array
+from aclnn_client.phases import plain_argument
 from aclnn_client.tensor import AnyTensor, plan_key
 
 TensorLike = AnyTensor[Any] | ArrayLike
@@ -31,14 +30,19 @@ class Call:
     """The arguments of one call, encoded."""
 
     signature: Signature
-    messages: list[tensor_pb2.Argument] = field(default_factory=list)
-    """One per parameter, in order."""
-    key: tuple[Hashable, ...] | None = ()
-    """What equal calls have in common; ``None`` where that cannot be told."""
+    arguments: list[bytes] = field(default_factory=list)
+    """One per parameter, in order, as they stand in a request."""
+    key: tuple[Hashable, ...] = ()
+    """What equal calls have in common."""
     tensors: dict[tuple[int, int], AnyTensor[Any]] = field(default_factory=dict)
     """Tensors with a buffer, by position of the argument and in its list."""
-    specs: dict[tuple[int, int], TensorSpec] = field(default_factory=dict)
-    """Specs of all tensors, likewise."""
+    others: dict[tuple[int, int], TensorSpec] = field(default_factory=dict)
+    """Specs of tensors without a buffer, likewise."""
+
+    @property
+    def specs(self) -> dict[tuple[int, int], TensorSpec]:
+        """Specs of all tensors, likewise."""
+        return self.others | {slot: tensor.spec for slot, tensor in self.tensors.items()}
 
 
 def tensors_of(values: Iterable[object]) -> Iterator[AnyTensor[Any]]:
@@ -82,14 +86,15 @@ def encode(signature: Signature, values: Sequence[object]) -> Call:
     key: list[Hashable] = [signature.name]
     for position, (parameter, given) in enumerate(zip(signature.parameters, values, strict=True)):
         if isinstance(given, AnyTensor) and parameter.kind is Kind.TENSOR:
-            call.tensors[position, 0], call.specs[position, 0] = given, given.spec
-            call.messages.append(given.message)
+            call.tensors[position, 0] = given
+            call.arguments.append(given.argument)
             key.append(given.plan_key)
             continue
         value = _convert(call, position, parameter, given)
-        call.messages.append(arguments.encode(parameter, value, signature.name))
-        key.append(_key(value))
-    call.key = _hashable(tuple(key))
+        encoded = plain_argument(parameter, value, signature.name)
+        call.arguments.append(encoded)
+        key.append(_key(value) if parameter.kind.holds_tensors else encoded)
+    call.key = tuple(key)
     return call
 
 
@@ -122,10 +127,9 @@ def _tensor(
 ) -> TensorArgument:
     if isinstance(given, AnyTensor):
         call.tensors[slot] = given
-        call.specs[slot] = given.spec
         return given.as_argument()
     if isinstance(given, TensorArgument):
-        call.specs[slot] = given.spec
+        call.others[slot] = given.spec
         return given
     operator = call.signature.name
     if given is None or isinstance(given, str):
@@ -138,7 +142,7 @@ def _tensor(
             operator,
         )
     spec, storage = describe(tight(as_array(given, parameter=parameter.name)))
-    call.specs[slot] = spec
+    call.others[slot] = spec
     return TensorArgument(spec, storage.tobytes())
 
 
@@ -226,11 +230,3 @@ def _key(value: ArgumentValue) -> Hashable:
     if isinstance(value, tuple):
         return tuple(_key(item) for item in value)
     return value
-
-
-def _hashable(key: tuple[Hashable, ...]) -> tuple[Hashable, ...] | None:
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key

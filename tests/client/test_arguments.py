@@ -140,9 +140,7 @@ def test_an_operator_of_the_distribution_that_the_server_lacks(gated: Context) -
         ops.aclnnSmoothL1LossGetWorkspaceSize([1.0, 2.0], [1.0, 2.0], 0, 1.0, out)
 
 
-def test_values_that_cannot_be_remembered_are_planned_each_time(
-    gated: Context, backend: GatedBackend
-) -> None:
-    for _ in range(2):
-        assert run_echo(gated, backend, wide=np.array(5))[8] == 5
-    assert len(gated.plans) == 0
+def test_calls_are_equal_where_their_requests_are(gated: Context, backend: GatedBackend) -> None:
+    for value in (5, np.array(5), np.int64(5)):
+        assert run_echo(gated, backend, wide=value)[8] == 5
+    assert len(gated.plans) == 1
