@@ -2,11 +2,13 @@
 
 A connection that breaks is no end: the call is opened again, and what has not been answered is sent again.
 The server knows each request by its number and applies it once. Only when the server is gone, does not
-answer for long, or has a reason of its own to end the call, is it over.
+answer for long, or has a reason of its own to end the call, is it over. A server that has no room for one
+more call says so when it is opened, and is asked again.
 """
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections import deque
@@ -17,7 +19,13 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from aclnn import wire
-from aclnn.errors import AclnnError, HandleNotFoundError, InternalError, ServerUnavailable
+from aclnn.errors import (
+    AclnnError,
+    HandleNotFoundError,
+    InternalError,
+    LimitExceededError,
+    ServerUnavailable,
+)
 from aclnn.v1 import device_service_pb2 as pb
 
 if TYPE_CHECKING:
@@ -27,6 +35,10 @@ RESUME_SECONDS = 10.0
 """How long to try to reach the server again."""
 PAUSE_SECONDS = 0.05
 """Between the first attempts to reach it; doubled after each, up to a second."""
+JITTER = 0.25
+"""Part by which a pause may be longer, so that those who were refused together do not come back together."""
+_FULL = "as many calls in hand"
+"""What gRPC's own refusal of one more call means, in :mod:`aclnn.status`'s words."""
 _NOBODY_THERE = ("nothing listens there", "there is no such socket")
 
 
@@ -46,13 +58,20 @@ class _Sent:
 class Requests:
     """Sends requests and reads answers; `send` by one thread at a time, `next` by one at a time."""
 
-    def __init__(self, open_call: Callable[[], SubmitCall], context_id: str) -> None:
+    def __init__(
+        self,
+        open_call: Callable[[], SubmitCall],
+        context_id: str,
+        patience: float = RESUME_SECONDS,
+    ) -> None:
         """Opens nothing yet.
 
         Args:
             open_call: opens Submit, without waiting.
             context_id: context of every command.
+            patience: seconds to ask a server again that has no room for one more call.
         """
+        self._patience = patience
         self._open_call = open_call
         self._head = pb.SubmitRequest(context_id=context_id).SerializeToString()
         self._lock = threading.RLock()
@@ -160,29 +179,39 @@ class Requests:
 
     def _ended(self, error: AclnnError) -> AclnnError:
         """What to do about a call that has ended: begin anew, or give the reason why not."""
-        if self._over is not None or not self._worth_another_call(error):
+        pause = None if self._over is not None else self._pause_before_another(error)
+        if pause is None:
             if self._attempts and isinstance(error, ServerUnavailable):
                 error = ServerUnavailable(
                     f"the connection broke, and could not be made again: {error.message}"
                 )
             self._over = self._over or error
             return self._over
-        pause = PAUSE_SECONDS * 2 ** (self._attempts - 1) if self._attempts else 0.0
-        self._open_at = time.monotonic() + min(pause, 1.0)
+        self._open_at = time.monotonic() + pause
         self._attempts += 1
         self._call, self._sending = None, False
         self._resend = deque(sent.message for sent in self._unanswered)
         raise TimeoutError
 
-    def _worth_another_call(self, error: AclnnError) -> bool:
-        if not isinstance(error, ServerUnavailable) or isinstance(error, EndedByServer):
-            return False
-        if any(words in error.message for words in _NOBODY_THERE):
-            return False
+    def _pause_before_another(self, error: AclnnError) -> float | None:
+        """Seconds before the call is opened again; ``None`` where there is no use in it."""
+        pause = min(1.0, PAUSE_SECONDS * 2 ** (self._attempts - 1)) if self._attempts else 0.0
+        if isinstance(error, LimitExceededError):
+            if not error.retry_after_ms and _FULL not in error.message:
+                return None
+            pause = max(pause, PAUSE_SECONDS, error.retry_after_ms / 1000)
+            pause *= 1 + random.random() * JITTER
+            patience = self._patience - pause
+        elif isinstance(error, ServerUnavailable) and not isinstance(error, EndedByServer):
+            if any(words in error.message for words in _NOBODY_THERE):
+                return None
+            patience = RESUME_SECONDS
+        else:
+            return None
         now = time.monotonic()
         if not self._attempts:
             self._broken_at = now
-        return now - self._broken_at < RESUME_SECONDS
+        return pause if now - self._broken_at < patience else None
 
     def cancel(self, reason: AclnnError | None = None) -> None:
         """Ends all from this side; `next` tells it."""

@@ -26,7 +26,7 @@ from aclnn.v1 import device_service_pb2 as pb
 from aclnn_client.interrupts import NO_INTERRUPTS, Interrupts, held_back
 from aclnn_client.linger import Linger
 from aclnn_client.pending import Pending
-from aclnn_client.requests import Requests
+from aclnn_client.requests import RESUME_SECONDS, Requests
 
 if TYPE_CHECKING:
     from aclnn_client.submit_call import SubmitCall
@@ -108,7 +108,7 @@ class Submitter:
         """Requests, of one or more commands each, that were sent."""
         self.responses_waited = 0
         """Times that somebody had to wait for a result."""
-        self._requests = Requests(open_call, context_id)
+        self._requests = Requests(open_call, context_id, timeout or RESUME_SECONDS)
         self._timeout = timeout
         self._explain = explain
         self._lock = threading.Lock()
