@@ -22,7 +22,7 @@ from aclnn_client import (
 )
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
-from tests.client.proxy import Proxy
+from tests.chaos.proxy import Proxy
 from tests.service.gated import GatedBackend
 
 PATIENCE = 30.0
@@ -180,8 +180,7 @@ def test_a_server_that_was_started_anew_has_lost_the_context() -> None:
         tensor = context.tensor([1])
         tensor.numpy()
         with Server(config, backend=GatedBackend()) as second:
-            host, _, port = second.address.rpartition(":")
-            proxy._server = (host, int(port))
+            proxy.server = second.address
             proxy.cut()
             with pytest.raises(SessionLostError):
                 tensor.numpy()
