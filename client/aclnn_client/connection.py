@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -36,6 +37,8 @@ PROBE_SECONDS = 2.0
 """Longest wait for what a server that hangs up has to say about it."""
 CLOSE_SECONDS = 5.0
 """Longest wait for a server to take note of a goodbye."""
+
+Metadata = tuple[tuple[str, str], ...]
 
 _Response = TypeVar("_Response", bound=Message)
 
@@ -87,6 +90,7 @@ class Connection:
         doing: str,
         timeout: float | None = None,
         repeatable: bool = False,
+        once: bool = False,
     ) -> _Response:
         """Makes one unary call.
 
@@ -96,6 +100,7 @@ class Connection:
             doing: what for, to follow "while" in an error's text.
             timeout: seconds; default the connection's, and without one 5.
             repeatable: whether to try again where the connection broke.
+            once: the same, for a call that must not be made twice: the server recognises the repeat.
 
         Raises:
             ServerUnavailable: no answer; the text names the address.
@@ -103,10 +108,11 @@ class Connection:
             AclnnError: the server's error.
         """
         limit = timeout or self.timeout or CONNECT_SECONDS
-        pauses = list(REPEAT_PAUSES) if repeatable else []
+        pauses = list(REPEAT_PAUSES) if repeatable or once else []
+        more = _request_id() if once else ()
         while True:
             try:
-                answer = self._call(method, request, limit, doing)
+                answer = self._call(method, request, limit, doing, more)
                 self._answered = True
                 return answer
             except ServerUnavailable as error:
@@ -123,14 +129,19 @@ class Connection:
         return why and type(why)(f"{self.address}: {why.message}")
 
     def _call(
-        self, method: Callable[..., _Response], request: Message, limit: float, doing: str
+        self,
+        method: Callable[..., _Response],
+        request: Message,
+        limit: float,
+        doing: str,
+        metadata: Metadata,
     ) -> _Response:
         import grpc
 
         from aclnn.status import from_rpc_error
 
         try:
-            return method(request, timeout=limit, metadata=self._metadata)
+            return method(request, timeout=limit, metadata=self._metadata + metadata)
         except grpc.RpcError as rpc_error:
             error = from_rpc_error(rpc_error, doing=doing)
         except ValueError:  # gRPC's way to say that the channel is closed
@@ -209,7 +220,13 @@ def read_tls(tls: bool | Tls | None) -> TlsFiles | None:
     return TlsFiles(Tls() if tls is True else tls)
 
 
-def _metadata(token: str | None) -> tuple[tuple[str, str], ...]:
+def _request_id() -> Metadata:
+    from aclnn.status import REQUEST_ID_KEY
+
+    return ((REQUEST_ID_KEY, secrets.token_hex(16)),)
+
+
+def _metadata(token: str | None) -> Metadata:
     if token is None:
         return ()
     if not re.fullmatch(r"[\x21-\x7e]+", token):

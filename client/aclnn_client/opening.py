@@ -49,7 +49,7 @@ def open_context(
             client_name=f"aclnn-client-python/{__version__}",
         )
         answer = connection.call(
-            connection.devices.CreateContext, request, doing="opening a context"
+            connection.devices.CreateContext, request, doing="opening a context", once=True
         )
     except BaseException:
         connection.close()
@@ -116,6 +116,7 @@ def _close(opened: Opened, submitter: Submitter) -> None:
                 request,
                 doing="closing a context",
                 timeout=CLOSE_SECONDS,
+                once=True,
             )
     submitter.close()
     connection.close()

@@ -19,6 +19,8 @@ from aclnn import errors
 from aclnn.errors import AclnnError
 from aclnn.v1 import error_pb2
 
+REQUEST_ID_KEY = "aclnn-request-id"
+"""Metadata of a unary call that makes its repeat safe."""
 DOMAIN = "aclnn-serve"
 """Domain of the ``ErrorInfo`` of this project's errors."""
 MAX_MESSAGE_BYTES = 1024

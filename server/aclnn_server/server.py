@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -29,7 +28,8 @@ from aclnn_server.metrics.port import open_endpoint
 from aclnn_server.metrics.sources import Sources
 from aclnn_server.service.failures import unexpected
 from aclnn_server.service.operator_calls import OperatorCalls
-from aclnn_server.service.rpc import CHUNK_THREADS, SERVICES, Service
+from aclnn_server.service.pools import FairPool
+from aclnn_server.service.rpc import SERVICES, WAITING_CALLS, Service
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.sessions.batches import KeptAnswers
 from aclnn_server.sessions.context import Environment
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 UNARY_THREADS = 64
 """Unary calls that are served at the same time; more wait."""
-WAITING_CALLS = 1024
-"""Unary calls that may wait; more are refused with RESOURCE_EXHAUSTED."""
 FLUSH_SECONDS = 0.1
 """Time in which the last answers leave a server that stops, before open calls are broken off."""
 
@@ -108,7 +106,7 @@ class Server:
         self._observer = Observer(self._sources)
         self._endpoint: Endpoint | None = None
         self._health = Health(service.full_name for service in SERVICES)
-        self._threads = ThreadPoolExecutor(UNARY_THREADS, "aclnn-call")
+        self._threads = FairPool(UNARY_THREADS, "aclnn-call", WAITING_CALLS)
         self._grpc = self._build()
         self._port = 0
         self._stop_lock = threading.Lock()
@@ -134,10 +132,6 @@ class Server:
                 ("grpc.keepalive_time_ms", 30_000),
                 ("grpc.keepalive_timeout_ms", 20_000),
             ),
-            maximum_concurrent_rpcs=config.max_submit_calls
-            + UNARY_THREADS
-            + CHUNK_THREADS
-            + WAITING_CALLS,
         )
         self._health.add_to(server)
         reflection.enable_server_reflection(

@@ -93,7 +93,7 @@ def test_what_is_slow_arrives_whole(ends: Ends, way: Way, kind: str) -> None:
     proxy.plan(*(Fault(kind, way, count) for count in (0, 5, 5, 1000)))  # type: ignore[arg-type]
     sender.sendall(DATA)
     assert received(receiver, len(DATA)) == DATA
-    assert proxy.bytes[way] == len(DATA)
+    until(lambda: proxy.bytes[way] == len(DATA))
 
 
 @WAYS

@@ -103,6 +103,19 @@ def test_questions_are_asked_again(context: Context, proxy: Proxy, count: int) -
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
+@pytest.mark.parametrize("count", [0, 9, 60, 100, 200, 300])
+def test_a_context_is_opened_once_and_closed(
+    proxy: Proxy, gated_server: Server, way: str, count: int
+) -> None:
+    """Wherever the connection breaks: no context is left behind for its lease to end."""
+    proxy.cut_after(**{way: count})
+    with connect(proxy.address) as context:
+        assert context.info().usage.contexts == 1
+        proxy.cut_after(**{way: count})
+    assert gated_server.registry.usage.contexts == 0
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
 def test_large_transfers_survive(context: Context, proxy: Proxy, way: str) -> None:
     array = np.random.default_rng(3).integers(0, 256, 20 << 20, np.uint8)
     for count in (100, 1 << 20, 7 << 20):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from aclnn.errors import (
     AclnnError,
     HandleNotFoundError,
     InternalError,
+    LimitExceededError,
     ServerUnavailable,
     SessionLostError,
 )
@@ -291,6 +293,31 @@ def test_the_servers_reason_is_kept(way: str) -> None:
         with pytest.raises(SessionLostError, match="the server restarted") as caught:
             run(ask(submitter, malloc(1)))
         assert caught.value.parameter == "context_id"
+        submitter.close()
+
+
+def test_a_server_that_has_too_much_to_do_is_asked_again(way: str) -> None:
+    """When it has said that it may be, and as soon."""
+    refusals = [LimitExceededError("too many open calls", retry_after_ms=20)] * 3
+
+    def respond(request: pb.SubmitRequest) -> pb.SubmitResponse | AclnnError:
+        return refusals.pop() if refusals else answer_all(request)
+
+    with SubmitServer(respond) as server:
+        submitter = server.submitter(way)
+        begin = time.monotonic()
+        assert run(ask(submitter, malloc(1))) == 1
+        assert time.monotonic() - begin >= 3 * 0.02
+        assert len(server.requests) == 4
+        submitter.close()
+
+
+def test_a_refusal_that_time_does_not_change_is_told(way: str) -> None:
+    with SubmitServer(lambda request: LimitExceededError("too many")) as server:
+        submitter = server.submitter(way)
+        with pytest.raises(LimitExceededError, match="too many"):
+            run(ask(submitter, malloc(1)))
+        assert len(server.requests) == 1
         submitter.close()
 
 

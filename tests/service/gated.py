@@ -157,7 +157,7 @@ class CountingDevice(Device):
         self.runs: list[str] = []
         """Operators whose runs began, in order."""
         self.parts = 0
-        """Parts that were begun, of the calls of aclnnParts."""
+        """Parts that were begun, of the calls of aclnnBlocks."""
         self.given: list[tuple[Value, ...]] = []
         """Arguments of the calls of aclnnEcho, in order."""
         self.planned = 0
@@ -276,8 +276,8 @@ class CountingDevice(Device):
         with self._lock:
             self.runs.append(plan.operator)
         try:
-            if plan.operator == "aclnnParts":
-                self._parts(plan, stream)
+            if plan.operator == "aclnnBlocks":
+                self._blocks(plan, stream)
                 return
             compute = getattr(self, f"_{plan.operator.removeprefix('aclnn').lower()}")
             compute(plan, storages, workspace)
@@ -326,7 +326,7 @@ class CountingDevice(Device):
         self.faults.check(holds=untouched, text="a workspace was shared by work that ran at once")
         self.view(plan, storages, 3)[...] = self.view(plan, storages, 0)
 
-    def _parts(self, plan: Plan, stream: DeviceStreamState) -> None:
+    def _blocks(self, plan: Plan, stream: DeviceStreamState) -> None:
         for part in range(_integer(plan, 0)):
             assert stream.check is not None
             stream.check()
@@ -355,7 +355,7 @@ _PROTOTYPES = {
     "Digit": "int64_t digit, aclTensor* selfRef",
     "Fail": "int64_t number, aclTensor* out",
     "Refuse": "const aclTensor* self, aclTensor* out",
-    "Parts": "int64_t parts, int64_t gate, aclTensor* out",
+    "Blocks": "int64_t parts, int64_t gate, aclTensor* out",
     "Scratch": "const aclTensor* self, int64_t size, int64_t gate, aclTensor* out",
     "Echo": (
         "const aclTensor* self, const aclTensorList* tensors, const aclScalar* scalar, "

@@ -27,7 +27,7 @@ Call = Any
 def parts(count: int, gate: int) -> op.GetWorkspaceSizeRequest:
     """Phase one of a computation of `count` parts; each stands at a gate of its own, from `gate` on."""
     out = tensor([1], INT64, buffer_id=1)
-    return plan("aclnnParts", number(count), number(gate), out)
+    return plan("aclnnBlocks", number(count), number(gate), out)
 
 
 def under_way(client: Unary, request: Message, timeout: float = DEADLINE) -> Call:

@@ -242,6 +242,24 @@ def test_submit_calls_of_a_server(
     assert patiently(lambda: next(hanging(stubs, third.context_id))).results == []
 
 
+def test_submit_calls_of_one_context(
+    serve: Serve, hanging: Callable[[Stubs, str], Iterator[pb.SubmitResponse]]
+) -> None:
+    """A quarter of the server's, and at least four: a connection that broke leaves one behind."""
+    stubs = serve(max_submit_calls=20)
+    greedy, other = Unary(stubs), Submitting(stubs)
+    calls = [hanging(stubs, greedy.context_id) for _ in range(5)]
+    assert [next(call).results for call in calls] == [[]] * 5
+    with pytest.raises(grpc.RpcError) as caught:
+        next(hanging(stubs, greedy.context_id))
+    error = checked(caught.value)
+    assert isinstance(error, LimitExceededError)
+    assert "the context has 5 open Submit calls, as many as allowed" in error.message
+    assert (error.code, error.retry_after_ms) == (207012, 1000)
+    assert other(pb.RenewContextRequest()).usage.contexts == 1
+    other.close()
+
+
 def test_a_call_that_is_refused_or_broken_off_gives_its_place_back(serve: Serve) -> None:
     stubs = serve(max_submit_calls=1)
     for _ in range(30):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import socket
 import threading
@@ -25,6 +26,7 @@ from aclnn_server.service.rpc import CHUNK_THREADS
 from tests.service.calling import (
     DEADLINE,
     PROTOCOL,
+    Stubs,
     Unary,
     code_of,
     failed,
@@ -197,8 +199,8 @@ def test_health_has_readiness_and_liveness(start: Open) -> None:
 def test_health_is_answered_while_everything_else_is_busy(
     start: Open, backend: GatedBackend
 ) -> None:
-    """Kernels stand on every worker and on every thread that serves unary calls."""
-    _, stubs = start(workers=2)
+    """Kernels stand on every worker and on every thread that serves unary calls, of two connections."""
+    server, stubs = start(workers=2)
     client = Unary(stubs)
     streams = [client(pb.CreateStreamRequest()).stream_id for _ in range(UNARY_THREADS + 2)]
     client(pb.MallocRequest(buffer_id=2, bytes=2**21))
@@ -211,19 +213,28 @@ def test_health_is_answered_while_everything_else_is_busy(
         client.addressed(run(executor, stream=stream))
         for executor, stream in zip(planned_ids, streams[2:], strict=True)
     ]
-    calls = [stubs.operator.Execute.future(r, timeout=DEADLINE) for r in requests]  # type: ignore[arg-type]
-    for _ in streams:
-        backend.gates[1].wait_entered()
-    try:
-        assert health_of(stubs) == HEALTH.SERVING
-        assert health_of(stubs, "liveness") == HEALTH.SERVING
-        stub: Any = health_pb2_grpc.HealthStub(stubs.channel)
-        watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=DEADLINE)
-        assert next(watch).status == HEALTH.SERVING
-        watch.cancel()
-    finally:
+    own = [("grpc.use_local_subchannel_pool", 1)]
+    with grpc.insecure_channel(server.address, own) as channel:
+        connections = itertools.cycle([stubs, Stubs(channel)])
+        calls = [
+            next(connections).operator.Execute.future(request, timeout=DEADLINE)  # type: ignore[arg-type]
+            for request in requests
+        ]
+        for _ in streams:
+            backend.gates[1].wait_entered()
+        _check_health(stubs)
         backend.gates[1].open()
-    assert [outputs(call.result(PATIENCE)) for call in calls] == [[[7.0, 8.0]]] * UNARY_THREADS
+        answers = [outputs(call.result(PATIENCE)) for call in calls]
+    assert answers == [[[7.0, 8.0]]] * UNARY_THREADS
+
+
+def _check_health(stubs: Stubs) -> None:
+    assert health_of(stubs) == HEALTH.SERVING
+    assert health_of(stubs, "liveness") == HEALTH.SERVING
+    stub: Any = health_pb2_grpc.HealthStub(stubs.channel)
+    watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=DEADLINE)
+    assert next(watch).status == HEALTH.SERVING
+    watch.cancel()
 
 
 def test_clients_that_stall_in_the_middle_of_a_write_keep_nobody_else_waiting(start: Open) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import grpc
 import pytest
@@ -16,11 +19,14 @@ from aclnn_server.sessions.context import Event
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.streams import Work
 from tests.service import requests
-from tests.service.calling import PROTOCOL, Stubs, Submitting, Unary
+from tests.service.calling import DEADLINE, PROTOCOL, Stubs, Submitting, Unary
 from tests.service.gated import PATIENCE, GatedBackend
+from tests.service.queueing import blocking
+from tests.service.queueing import queue as queue_up
 from tests.service.requests import outputs, plus, run
 from tests.sessions.conftest import Clock
 from tests.sessions.driving import NOTHING, occupy, passing, totals
+from tests.waiting import until
 
 LEASE = 60.0
 
@@ -209,6 +215,103 @@ def test_an_open_submit_call_keeps_it_and_its_end_does_not_end_it(
     assert left(server) == 1
     clock.advance(LEASE)
     assert left(server) == 0
+
+
+def test_work_does_not_outlive_its_client(
+    server: Server, stubs: Stubs, clock: Clock, backend: GatedBackend
+) -> None:
+    """The client dies while it waits for a long queue: when its lease is over, the queue is dropped."""
+    client = Submitting(stubs)
+    client(pb.MallocRequest(buffer_id=2, bytes=2**21))
+    for gate in (1, 2, 3):
+        queue_up(client, blocking(gate))
+    backend.gates[1].wait_entered()
+    client.send(pb.SynchronizeStreamRequest())
+    context = server.registry.context(client.context_id)
+    until(lambda: server._service.in_hand.count == 1)
+    clock.advance(10 * LEASE)
+    assert left(server) == 1  # it is there, and waits
+
+    client.hang_up()
+    until(lambda: not context._open_calls)
+    clock.advance(LEASE)
+    assert left(server) == 1
+    clock.advance(1)
+    assert left(server) == 1  # until its kernel has ended
+    assert context.closed
+    backend.gates[1].open()
+    until(lambda: left(server) == 0)
+    until(lambda: server._service.in_hand.count == 0)
+    assert backend.device.runs == ["aclnnPass"]
+    backend.check_clean()
+
+
+@pytest.mark.parametrize("end", ["the lease", "DestroyContext"])
+@pytest.mark.parametrize("way", ["a write", "a read"])
+def test_a_client_that_stalls_in_the_middle_of(
+    server: Server, stubs: Stubs, clock: Clock, backend: GatedBackend, way: str, end: str
+) -> None:
+    """It is silent: the transfer ends with the context, and gives its thread and the memory back."""
+    client = Unary(stubs)
+    client(pb.MallocRequest(buffer_id=1, bytes=2**25))
+    context = server.registry.context(client.context_id)
+    call = stalled_write(client) if way == "a write" else stalled_read(client)
+    until(lambda: context._interrupts)
+    if end == "the lease":
+        clock.advance(LEASE + 1)
+        assert left(server) == 0
+    else:
+        client.close()
+    until(lambda: server._service.in_hand.count == 0)
+    backend.check_clean()
+    if way == "a read":  # the end comes after the bytes that have come
+        with pytest.raises(grpc.RpcError):
+            list(call)
+    assert call.code() is grpc.StatusCode.CANCELLED
+    assert context._open_calls == 0
+
+
+def stalled_write(client: Unary) -> Any:  # noqa: ANN401 - a call of gRPC's
+    """A write of which the second half never comes."""
+    half = pb.WriteBufferRequest(
+        context_id=client.context_id, buffer_id=1, total_bytes=2**21, data=bytes(2**20)
+    )
+    never = threading.Event()
+
+    def chunks() -> Iterator[pb.WriteBufferRequest]:
+        yield half
+        never.wait(PATIENCE)
+
+    write: Any = client.stubs.device.WriteBuffer
+    call = write.future(chunks(), timeout=DEADLINE)
+    call.add_done_callback(lambda _: never.set())
+    return call
+
+
+def stalled_read(client: Unary) -> Any:  # noqa: ANN401 - a call of gRPC's
+    """A read whose bytes nobody takes: more than fit on the way."""
+    request = pb.ReadBufferRequest(context_id=client.context_id, buffer_id=1, bytes=2**25)
+    return client.stubs.device.ReadBuffer(request, timeout=DEADLINE)
+
+
+def test_each_chunk_renews_the_lease(server: Server, stubs: Stubs, clock: Clock) -> None:
+    client = Unary(stubs)
+    client(pb.MallocRequest(buffer_id=1, bytes=8))
+    sent: queue.SimpleQueue[pb.WriteBufferRequest | None] = queue.SimpleQueue()
+    chunk = pb.WriteBufferRequest(
+        context_id=client.context_id, buffer_id=1, total_bytes=8, data=b"12"
+    )
+    write: Any = stubs.device.WriteBuffer
+    call = write.future(iter(sent.get, None), timeout=DEADLINE)
+    context = server.registry.context(client.context_id)
+    for _ in range(4):
+        clock.advance(LEASE)
+        assert left(server) == 1
+        sent.put(chunk)
+        until(lambda: context._seen == clock.now and context._interrupts)
+    sent.put(None)
+    call.result(PATIENCE)
+    assert client(pb.ReadBufferRequest(buffer_id=1, bytes=8)).data == b"12" * 4
 
 
 def test_the_lease_may_be_shorter_than_the_servers_and_not_longer(stubs: Stubs) -> None:

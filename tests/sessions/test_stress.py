@@ -201,7 +201,7 @@ def test_random_schedules(
     clock.advance(2 * LEASE)
     _until(lambda: server.registry.reap() >= 0 and server.registry.usage.contexts == 0)
     backend.check_clean()
-    assert server._service._submit_calls.open == 0
+    assert server._service.open_submit_calls == 0
     assert server._service.in_hand.count == 0
     assert not server.registry._sessions
     assert not server.registry._owned

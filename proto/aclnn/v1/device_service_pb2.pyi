@@ -8,7 +8,18 @@ event_id are chosen by the client, unique in its context and not 0, so that call
 earlier ones have answered; with 0 the server chooses. An id that does not exist and an id of another
 context answer the same NOT_FOUND.
 
-Every call that names a context renews its lease.
+Every call that names a context renews its lease. A call in hand is no silence, as long as its client is
+there; in a transfer in chunks the client's turn counts as silence.
+
+Request ids: any unary call may carry the metadata aclnn-request-id, 22 to 128 letters, digits, - and _ that
+nobody can guess (128 random bits or more). Sent again with the same id, for example because the connection
+broke before the answer came, the call is not made again and answers what it answered. A refusal to be tried
+again later, and a call whose work was dropped because its client was gone, count as not made. The last 4096
+ids of a context are remembered, with up to 16 MiB of answers; a repeat whose answer is not kept any more is
+refused with ABORTED (SESSION_LOST).
+
+Overload: what is one too many is refused at once with RESOURCE_EXHAUSTED, and google.rpc.RetryInfo tells
+after which time to try again.
 """
 
 from aclnn.v1 import error_pb2 as _error_pb2

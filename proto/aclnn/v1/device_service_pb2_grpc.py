@@ -185,7 +185,7 @@ class DeviceServiceServicer:
     def CreateContext(self, request, context):
         """Opens a context on a device: one client's tenancy, with a default stream, a lease and quotas. A context
         that is silent for its lease is destroyed with all that it holds.
-        Repeat: each call opens another context.
+        Repeat: each call opens another context, but with a request id.
         Status: FAILED_PRECONDITION (protocol version not served), NOT_FOUND (no such device),
         RESOURCE_EXHAUSTED (contexts of the server), UNAVAILABLE (server is stopping).
         Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
@@ -215,7 +215,7 @@ class DeviceServiceServicer:
     def CreateStream(self, request, context):
         """Creates a stream: an ordered queue of work, with the session that holds executors and workspace. Without
         a context it opens one, for clients that want nothing else; destroying that stream destroys the context.
-        Repeat: each call creates another stream.
+        Repeat: each call creates another stream, but with a request id.
         Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (streams of the context), and those of CreateContext
         where it opens one. Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
         """
@@ -399,7 +399,7 @@ class DeviceServiceServicer:
         and of calls in which it is sent.
         Status: of the call, NOT_FOUND (context), INVALID_ARGUMENT (first request names no context,
         a number was left out),
-        RESOURCE_EXHAUSTED (open Submit calls of the server), UNAVAILABLE (server is stopping).
+        RESOURCE_EXHAUSTED (open Submit calls of the server or of the context), UNAVAILABLE (server is stopping).
         Retry: open the call again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -8,7 +8,18 @@ event_id are chosen by the client, unique in its context and not 0, so that call
 earlier ones have answered; with 0 the server chooses. An id that does not exist and an id of another
 context answer the same NOT_FOUND.
 
-Every call that names a context renews its lease.
+Every call that names a context renews its lease. A call in hand is no silence, as long as its client is
+there; in a transfer in chunks the client's turn counts as silence.
+
+Request ids: any unary call may carry the metadata aclnn-request-id, 22 to 128 letters, digits, - and _ that
+nobody can guess (128 random bits or more). Sent again with the same id, for example because the connection
+broke before the answer came, the call is not made again and answers what it answered. A refusal to be tried
+again later, and a call whose work was dropped because its client was gone, count as not made. The last 4096
+ids of a context are remembered, with up to 16 MiB of answers; a repeat whose answer is not kept any more is
+refused with ABORTED (SESSION_LOST).
+
+Overload: what is one too many is refused at once with RESOURCE_EXHAUSTED, and google.rpc.RetryInfo tells
+after which time to try again.
 """
 
 from aclnn.v1 import device_service_pb2 as _device_service_pb2
@@ -52,7 +63,7 @@ class DeviceServiceStub:
     CreateContext: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.CreateContextRequest, _device_service_pb2.CreateContextResponse]
     """Opens a context on a device: one client's tenancy, with a default stream, a lease and quotas. A context
     that is silent for its lease is destroyed with all that it holds.
-    Repeat: each call opens another context.
+    Repeat: each call opens another context, but with a request id.
     Status: FAILED_PRECONDITION (protocol version not served), NOT_FOUND (no such device),
     RESOURCE_EXHAUSTED (contexts of the server), UNAVAILABLE (server is stopping).
     Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
@@ -70,7 +81,7 @@ class DeviceServiceStub:
     CreateStream: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.CreateStreamRequest, _device_service_pb2.CreateStreamResponse]
     """Creates a stream: an ordered queue of work, with the session that holds executors and workspace. Without
     a context it opens one, for clients that want nothing else; destroying that stream destroys the context.
-    Repeat: each call creates another stream.
+    Repeat: each call creates another stream, but with a request id.
     Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (streams of the context), and those of CreateContext
     where it opens one. Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
     """
@@ -178,7 +189,7 @@ class DeviceServiceStub:
     and of calls in which it is sent.
     Status: of the call, NOT_FOUND (context), INVALID_ARGUMENT (first request names no context,
     a number was left out),
-    RESOURCE_EXHAUSTED (open Submit calls of the server), UNAVAILABLE (server is stopping).
+    RESOURCE_EXHAUSTED (open Submit calls of the server or of the context), UNAVAILABLE (server is stopping).
     Retry: open the call again.
     """
 
@@ -198,7 +209,7 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     CreateContext: _aio.UnaryUnaryMultiCallable[_device_service_pb2.CreateContextRequest, _device_service_pb2.CreateContextResponse]  # type: ignore[assignment]
     """Opens a context on a device: one client's tenancy, with a default stream, a lease and quotas. A context
     that is silent for its lease is destroyed with all that it holds.
-    Repeat: each call opens another context.
+    Repeat: each call opens another context, but with a request id.
     Status: FAILED_PRECONDITION (protocol version not served), NOT_FOUND (no such device),
     RESOURCE_EXHAUSTED (contexts of the server), UNAVAILABLE (server is stopping).
     Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
@@ -216,7 +227,7 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     CreateStream: _aio.UnaryUnaryMultiCallable[_device_service_pb2.CreateStreamRequest, _device_service_pb2.CreateStreamResponse]  # type: ignore[assignment]
     """Creates a stream: an ordered queue of work, with the session that holds executors and workspace. Without
     a context it opens one, for clients that want nothing else; destroying that stream destroys the context.
-    Repeat: each call creates another stream.
+    Repeat: each call creates another stream, but with a request id.
     Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (streams of the context), and those of CreateContext
     where it opens one. Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
     """
@@ -324,7 +335,7 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     and of calls in which it is sent.
     Status: of the call, NOT_FOUND (context), INVALID_ARGUMENT (first request names no context,
     a number was left out),
-    RESOURCE_EXHAUSTED (open Submit calls of the server), UNAVAILABLE (server is stopping).
+    RESOURCE_EXHAUSTED (open Submit calls of the server or of the context), UNAVAILABLE (server is stopping).
     Retry: open the call again.
     """
 
@@ -359,7 +370,7 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_device_service_pb2.CreateContextResponse, _abc.Awaitable[_device_service_pb2.CreateContextResponse]]:
         """Opens a context on a device: one client's tenancy, with a default stream, a lease and quotas. A context
         that is silent for its lease is destroyed with all that it holds.
-        Repeat: each call opens another context.
+        Repeat: each call opens another context, but with a request id.
         Status: FAILED_PRECONDITION (protocol version not served), NOT_FOUND (no such device),
         RESOURCE_EXHAUSTED (contexts of the server), UNAVAILABLE (server is stopping).
         Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
@@ -395,7 +406,7 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_device_service_pb2.CreateStreamResponse, _abc.Awaitable[_device_service_pb2.CreateStreamResponse]]:
         """Creates a stream: an ordered queue of work, with the session that holds executors and workspace. Without
         a context it opens one, for clients that want nothing else; destroying that stream destroys the context.
-        Repeat: each call creates another stream.
+        Repeat: each call creates another stream, but with a request id.
         Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (streams of the context), and those of CreateContext
         where it opens one. Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
         """
@@ -617,7 +628,7 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         and of calls in which it is sent.
         Status: of the call, NOT_FOUND (context), INVALID_ARGUMENT (first request names no context,
         a number was left out),
-        RESOURCE_EXHAUSTED (open Submit calls of the server), UNAVAILABLE (server is stopping).
+        RESOURCE_EXHAUSTED (open Submit calls of the server or of the context), UNAVAILABLE (server is stopping).
         Retry: open the call again.
         """
 

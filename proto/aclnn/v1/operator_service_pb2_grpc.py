@@ -88,8 +88,8 @@ class OperatorServiceServicer:
         dropped if it was not begun, else broken off where the device can; what it was writing is undefined.
         Where the work is done, the trailing metadata server-timing tells where its time went, in W3C's form and
         in milliseconds: "queue;dur=0.012, copy_in;dur=0, run;dur=1.5, …".
-        Repeat: not safe: a one-shot executor is gone after the first, and the repeat answers
-        FAILED_PRECONDITION.
+        Repeat: safe with a request id only (see device_service.proto): else a one-shot executor is gone after the
+        first, and the repeat answers FAILED_PRECONDITION.
         Status: INVALID_ARGUMENT (161001 workspace null, 161002 workspace too small, binding does not fit),
         NOT_FOUND (stream, executor, buffer), FAILED_PRECONDITION (executor already used),
         RESOURCE_EXHAUSTED (queue full, memory for workspace or outputs), ABORTED (stream destroyed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import Protocol
@@ -36,6 +37,10 @@ class _Streamed(Protocol):
     stream_id: str
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One command, unary or inside Submit."""
@@ -45,6 +50,8 @@ class Call:
     """Context of the Submit call that carries the command; ``None`` for a unary call."""
     expired: Callable[[], bool] | None = None
     """Tells that nobody waits for the answer any more."""
+    cancel: Callable[[], object] = _nothing
+    """Breaks the call off."""
     tenant: Tenant = ANYBODY
     """Who calls."""
     peer: Callable[[], str] = str
@@ -59,9 +66,23 @@ class Call:
         for context in self._named:
             context.end_call()
 
+    @contextmanager
+    def client_is_asked(self, context: Context) -> Iterator[None]:
+        """While it is the client's turn, its silence counts: the lease may end, and with it the call.
+
+        Raises:
+            HandleNotFoundError: the context has ended meanwhile.
+        """
+        with context.interrupted_by_its_end(self.cancel):
+            self._named.remove(context)
+            context.end_call()
+            yield
+            self._keep(context)
+
     def _keep(self, context: Context) -> Context:
-        context.begin_call()
-        self._named.append(context)
+        if context not in self._named:
+            context.begin_call()
+            self._named.append(context)
         return context
 
     @property

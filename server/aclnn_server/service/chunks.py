@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 
 from aclnn.errors import InvalidParameterError
 from aclnn.v1 import device_service_pb2 as pb
@@ -34,7 +33,8 @@ def write_chunks(call: Call, requests: Iterator[BulkWrite]) -> pb.WriteBufferRes
         session.stream.wait(gone=call.expired)
     written = 0
     with buffer.held(call.expired) as memory:
-        for message in chain((first,), requests):
+        message: BulkWrite | None = first
+        while message is not None:
             size = len(message.data)
             if written + size > total:
                 raise _wrong_total(written + size, total, "so far")
@@ -42,7 +42,8 @@ def write_chunks(call: Call, requests: Iterator[BulkWrite]) -> pb.WriteBufferRes
             context.device.write(place, memoryview(message.data))
             written += size
             call.note_bytes(size, 0)
-            context.renew()
+            with call.client_is_asked(context):
+                message = next(requests, None)
     if written != total:
         raise _wrong_total(written, total, "in all")
     return pb.WriteBufferResponse()
@@ -67,6 +68,7 @@ def read_chunks(call: Call, request: pb.ReadBufferRequest) -> Iterator[BulkRead]
     with buffer.held(call.expired) as memory:
         for offset in range(request.offset, end, step):
             size = min(step, end - offset)
-            yield BulkRead(context.device.read(context.device.slice(memory, offset, size)))
+            region = context.device.slice(memory, offset, size)
+            with call.client_is_asked(context):
+                yield BulkRead(context.device.read(region))
             call.note_bytes(0, size)
-            context.renew()

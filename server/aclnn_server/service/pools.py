@@ -9,7 +9,7 @@ the newest call of the connection that has most of them waiting.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -21,9 +21,34 @@ REFUSING_THREADS = 2
 RETRY_MS = 100
 """Milliseconds after which a refused call may be tried again."""
 
-Job = Callable[[], None]
-
 _refused = threading.local()
+
+
+class _Job:
+    """One call that is to be served."""
+
+    def __init__(self, connection: str, serve: Callable[[], object]) -> None:
+        self.connection = connection
+        self.future: Future[None] = Future()
+        """Done when the call is over."""
+        self._serve = serve
+
+    def run(self) -> None:
+        """Serves it."""
+        try:
+            self._serve()
+        except BaseException as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(None)
+
+    def refuse(self, limit: int) -> None:
+        """Serves it so that :func:`check_admitted` raises in it."""
+        _refused.limit = limit
+        try:
+            self.run()
+        finally:
+            _refused.limit = None
 
 
 class FairPool(ThreadPoolExecutor):
@@ -38,69 +63,71 @@ class FairPool(ThreadPoolExecutor):
             waiting: calls that may wait.
         """
         super().__init__(threads, name)
-        self._share = threads - max(1, threads // 4) if threads > 1 else 1
+        self._free = threads
+        self._share = max(1, threads * 3 // 4)
         self._limit = waiting
         self._refusing = ThreadPoolExecutor(REFUSING_THREADS, f"{name}-refusing")
         self._changed = threading.Lock()
-        # All below is guarded by the lock.
-        self._waiting: OrderedDict[str, deque[Job]] = OrderedDict()
-        """Calls by connection; the connection whose turn is next is first."""
-        self._count = 0
-        self._running: dict[str, int] = {}
-        self._passed = 0
-        """Threads that found only connections with all the threads that they may have."""
+        # All below is guarded by the lock, as are the free threads.
+        self.waiting = 0
+        """Calls that wait."""
+        self._waiting: OrderedDict[str, deque[_Job]] = OrderedDict()
+        """By connection; the connection whose turn is next is first."""
+        self._running: Counter[str] = Counter()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ANN401
-        """Serves a call when it is its turn, or refuses it: then :func:`check_admitted` raises in it."""
-        connection = _connection(args)
+        """Serves a call when it is its turn, or refuses it."""
+        job = _Job(_connection(args), partial(fn, *args, **kwargs))
+        refused = None
         with self._changed:
-            self._waiting.setdefault(connection, deque()).append(partial(fn, *args, **kwargs))
-            self._count += 1
-            too_much = self._take_newest() if self._count > self._limit else None
-        if too_much is not None:
-            # A thread was asked for already by the call whose place this one takes, if it is not this one.
-            return self._refusing.submit(_refuse, too_much, self._limit)
-        return super().submit(self._serve)
+            if self._free and self._running[job.connection] < self._share:
+                self._begin(job)
+                super().submit(self._run, job)
+            else:
+                self._waiting.setdefault(job.connection, deque()).append(job)
+                self.waiting += 1
+                refused = self._newest_of_greediest() if self.waiting > self._limit else None
+        if refused is not None:
+            self._refusing.submit(refused.refuse, self._limit)
+        return job.future
 
-    def _take_newest(self) -> Job:
+    def _run(self, job: _Job | None) -> None:
+        """Serves a call and those that wait, for as long as there are some."""
+        while job is not None:
+            job.run()
+            with self._changed:
+                self._end(job)
+                job = self._next()
+
+    def _begin(self, job: _Job) -> None:
+        self._free -= 1
+        self._running[job.connection] += 1
+
+    def _end(self, job: _Job) -> None:
+        self._free += 1
+        self._running[job.connection] -= 1
+        if not self._running[job.connection]:
+            del self._running[job.connection]
+
+    def _next(self) -> _Job | None:
+        for connection in self._waiting:
+            if self._running[connection] < self._share:
+                self._waiting.move_to_end(connection)
+                job = self._take(connection, self._waiting[connection].popleft)
+                self._begin(job)
+                return job
+        return None
+
+    def _newest_of_greediest(self) -> _Job:
         connection = max(self._waiting, key=lambda name: len(self._waiting[name]))
-        self._count -= 1
-        return self._remove(connection, self._waiting[connection].pop())
+        return self._take(connection, self._waiting[connection].pop)
 
-    def _remove(self, connection: str, job: Job) -> Job:
+    def _take(self, connection: str, take: Callable[[], _Job]) -> _Job:
+        job = take()
+        self.waiting -= 1
         if not self._waiting[connection]:
             del self._waiting[connection]
         return job
-
-    def _serve(self) -> None:
-        with self._changed:
-            found = self._next()
-            self._passed += found is None
-        while found is not None:
-            connection, job = found
-            try:
-                job()
-            finally:
-                del job, found
-                with self._changed:
-                    self._end(connection)
-                    found = self._next() if self._passed else None
-                    self._passed -= found is not None
-
-    def _next(self) -> tuple[str, Job] | None:
-        for connection, jobs in self._waiting.items():
-            running = self._running.get(connection, 0)
-            if running < self._share:
-                self._waiting.move_to_end(connection)
-                self._running[connection] = running + 1
-                self._count -= 1
-                return connection, self._remove(connection, jobs.popleft())
-        return None
-
-    def _end(self, connection: str) -> None:
-        self._running[connection] -= 1
-        if not self._running[connection]:
-            del self._running[connection]
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the threads, after the calls that they serve."""
@@ -119,14 +146,6 @@ def check_admitted() -> None:
         raise LimitExceededError(
             f"the server has {limit} calls waiting, as many as it takes", retry_after_ms=RETRY_MS
         )
-
-
-def _refuse(job: Job, limit: int) -> None:
-    _refused.limit = limit
-    try:
-        job()
-    finally:
-        _refused.limit = None
 
 
 def _connection(arguments: tuple[Any, ...]) -> str:

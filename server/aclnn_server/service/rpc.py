@@ -18,13 +18,15 @@ from aclnn.errors import AclnnError, InvalidParameterError
 from aclnn.status import to_status
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2
-from aclnn.wire import RawBatch
+from aclnn.wire import BulkWrite, RawBatch
 from aclnn_server.service.calls import Call
 from aclnn_server.service.chunks import read_chunks, write_chunks
 from aclnn_server.service.device_calls import DeviceCalls
 from aclnn_server.service.failures import foreseen
 from aclnn_server.service.in_hand import InHand
 from aclnn_server.service.operator_calls import OperatorCalls
+from aclnn_server.service.pools import FairPool, check_admitted
+from aclnn_server.service.request_ids import RequestIds
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.service.submit import UNREADABLE, SubmitCalls
 from aclnn_server.sessions.registry import Registry
@@ -42,6 +44,8 @@ SERVICES = tuple(
 """Descriptors of the services that are served."""
 CHUNK_THREADS = 64
 """Writes and reads in chunks that are served at the same time; more wait."""
+WAITING_CALLS = 1024
+"""Calls that may wait for a thread, of unary ones and of those in chunks; more are refused at once."""
 
 
 class Service:
@@ -73,7 +77,8 @@ class Service:
         # their own, so that they never keep a unary call waiting. The few threads above the limit are
         # there to refuse.
         self._submit_threads = ThreadPoolExecutor(submit_calls + 8, "aclnn-submit")
-        self._chunk_threads = ThreadPoolExecutor(CHUNK_THREADS, "aclnn-chunks")
+        self._chunk_threads = FairPool(CHUNK_THREADS, "aclnn-chunks", WAITING_CALLS)
+        self._request_ids = RequestIds(registry)
         device = DeviceCalls()
         self._commands: dict[str, Act] = {
             field.name: getattr(operators if hasattr(operators, field.name) else device, field.name)
@@ -93,7 +98,7 @@ class Service:
     @property
     def open_submit_calls(self) -> int:
         """Submit calls that are open."""
-        return self._submit_calls.open
+        return self._submit_calls.open.count
 
     def close(self) -> None:
         """Ends the threads; the calls have ended."""
@@ -110,17 +115,16 @@ class Service:
                 _in(self._submit_threads, self._submit), _lenient(wire.split_request), None
             )
         if name == "write_buffer":
-            write = self._guarded(
-                name, lambda call, parts: write_chunks(call, map(_readable, parts))
-            )
             return grpc.stream_unary_rpc_method_handler(
-                _in(self._chunk_threads, write), _lenient(wire.decode_write), _serialize
+                _in(self._chunk_threads, self._write_chunks),
+                _lenient(wire.decode_write),
+                _serialize,
             )
         if name == "read_buffer":
             return grpc.unary_stream_rpc_method_handler(
                 _in(self._chunk_threads, self._read_chunks), codec[0], None
             )
-        return grpc.unary_unary_rpc_method_handler(self._guarded(name, self._act(name)), *codec)
+        return grpc.unary_unary_rpc_method_handler(self._guarded(name), *codec)
 
     def _act(self, name: str) -> Act:
         """What serves a unary call."""
@@ -134,12 +138,13 @@ class Service:
         tell = getattr(self._operators, name)
         return lambda _, request: tell(request)
 
-    def _guarded(self, method: str, act: Act) -> Callable[[Any, grpc.ServicerContext], Message]:
+    def _guarded(self, name: str) -> Callable[[Any, grpc.ServicerContext], Message]:
+        act = self._act(name)
+
         def handle(request: Any, rpc: grpc.ServicerContext) -> Message:  # noqa: ANN401
-            with self._unary(rpc, method) as call:
-                response: Message = act(call, _readable(request))
-                if isinstance(request, Message):  # chunks are counted as they come
-                    call.note_bytes(request.ByteSize(), response.ByteSize())
+            with self._unary(rpc, name) as call:
+                response = self._request_ids.once(rpc, name, act, call, _readable(request))
+                call.note_bytes(request.ByteSize(), response.ByteSize())
                 return response
 
         return handle
@@ -150,10 +155,12 @@ class Service:
         call = Call(
             self._registry,
             expired=lambda: not rpc.is_active(),
+            cancel=rpc.cancel,
             tenant=self._identify(rpc).tenant,
             peer=rpc.peer,
         )
         try:
+            check_admitted()
             with self.in_hand:
                 yield call
         except grpc.RpcError:
@@ -172,6 +179,12 @@ class Service:
             return response
         return self._server.create_lone_stream(call, request)
 
+    def _write_chunks(
+        self, requests: Iterator[BulkWrite], rpc: grpc.ServicerContext
+    ) -> pb.WriteBufferResponse:
+        with self._unary(rpc, "write_buffer") as call:
+            return write_chunks(call, map(_readable, requests))
+
     def _read_chunks(
         self, request: pb.ReadBufferRequest, rpc: grpc.ServicerContext
     ) -> Iterator[bytes]:
@@ -184,7 +197,10 @@ class Service:
     def _submit(self, requests: Iterator[RawBatch], rpc: grpc.ServicerContext) -> Iterator[bytes]:
         try:
             yield from self._submit_calls.serve(
-                map(_readable, requests), self._identify(rpc), lambda: not rpc.is_active()
+                map(_readable, requests),
+                self._identify(rpc),
+                lambda: not rpc.is_active(),
+                rpc.add_callback,
             )
         except grpc.RpcError:
             return  # the client is gone; its context waits for it, for the time of its lease

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -18,6 +18,9 @@ from aclnn_server.service.calls import Call
 from aclnn_server.service.failures import encode_failure, foreseen
 from aclnn_server.service.in_hand import InHand
 from aclnn_server.service.known_calls import KnownCalls
+from aclnn_server.service.open_calls import OpenCalls, WhenOver
+from aclnn_server.sessions.context import Context
+from aclnn_server.sessions.meters import Tally
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.tenants import Caller
 
@@ -41,13 +44,14 @@ class SubmitCalls:
         self._commands = commands
         self._in_hand = in_hand
         self._known = KnownCalls()
-        self._limit = open_calls
-        self.open = 0
-        """Calls that are open."""
-        self._lock = threading.Lock()
+        self.open = OpenCalls(open_calls)
 
     def serve(
-        self, requests: Iterator[RawBatch], caller: Caller, over: Callable[[], bool]
+        self,
+        requests: Iterator[RawBatch],
+        caller: Caller,
+        over: Callable[[], bool],
+        when_over: WhenOver,
     ) -> Iterator[bytes]:
         """Serves one call, from its first request to its last; gives the encoded answers.
 
@@ -55,23 +59,18 @@ class SubmitCalls:
             requests: as they come.
             caller: whose call it is.
             over: tells that the client is gone.
+            when_over: calls back when it is; tells whether it is not gone yet.
         """
-        with self._lock:
-            self.open += 1
-        try:
-            yield from self._serve(requests, caller, over)
-        finally:
-            with self._lock:
-                self.open -= 1
+        with self.open.counted():
+            yield from self._serve(requests, caller, over, when_over)
 
     def _serve(
-        self, requests: Iterator[RawBatch], caller: Caller, over: Callable[[], bool]
+        self,
+        requests: Iterator[RawBatch],
+        caller: Caller,
+        over: Callable[[], bool],
+        when_over: WhenOver,
     ) -> Iterator[bytes]:
-        if self.open > self._limit:
-            raise LimitExceededError(
-                f"the server has {self._limit} open Submit calls, as many as allowed",
-                retry_after_ms=1000,
-            )
         first = next(requests, None)
         if first is None:
             return
@@ -80,21 +79,14 @@ class SubmitCalls:
                 "the first request names no context", parameter="context_id"
             )
         context = self._registry.context(first.context_id, caller.tenant)
-        context.begin_call()
-        meter = context.meter
-        tally = None if meter is None else meter.open()
-        try:
+        with self.open.counted_in(context, when_over), _tallied(context) as tally:
             call = Call(self._registry, context, tally=tally)
             for batch in chain((first,), requests):
                 if caller.ended_because or caller.tenant.calls:
                     caller.proceed(over)
                 yield context.batches.once(
-                    batch.sequence, batch.acknowledged, partial(self.answer, call, batch)
+                    batch.sequence, batch.acknowledged, partial(self.answer, call, batch), over
                 )
-        finally:
-            if meter is not None and tally is not None:
-                meter.close(tally)
-            context.end_call()
 
     def answer(self, call: Call, batch: RawBatch) -> bytes:
         """Applies a batch and gives its encoded answer."""
@@ -162,6 +154,19 @@ class SubmitCalls:
         if name == "get_workspace_size":
             self._known.remember(call, encoded, response.executor_id)
         return pb.Result(**{name: response}).SerializeToString()
+
+
+@contextmanager
+def _tallied(context: Context) -> Iterator[Tally | None]:
+    """What counts the commands of a call, where that is counted."""
+    if (meter := context.meter) is None:
+        yield None
+        return
+    tally = meter.open()
+    try:
+        yield tally
+    finally:
+        meter.close(tally)
 
 
 def _no_room(size: int, limit: int) -> bytes:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from aclnn.errors import InvalidParameterError, SessionLostError
+from aclnn_server.sessions.waiting import Gone, Patience
 
 KEPT_BYTES = 64 * 2**20
 """Bytes of answers that are kept of a context until the client has acknowledged them."""
@@ -50,21 +51,31 @@ class Batches:
         """Bytes taken of what all contexts may keep."""
         self._closed = False
 
-    def once(self, number: int, acknowledged: int, apply: Callable[[], bytes]) -> bytes:
+    def once(
+        self,
+        number: int,
+        acknowledged: int,
+        apply: Callable[[], bytes],
+        gone: Gone | None = None,
+    ) -> bytes:
         """Applies a batch, or gives what it answered when it was applied.
 
         Args:
             number: of the batch; 0: not numbered, and always applied.
             acknowledged: number up to which the client asks for no answer any more.
             apply: applies the batch and gives the encoded answer.
+            gone: tells that the caller is gone, and waits no more for a batch that another call applies.
 
         Raises:
+            CancelledError: the caller is gone, and the batch was not applied.
             InvalidParameterError: 161002, a batch before this one is missing.
             SessionLostError: the answer is not kept any more.
         """
         if not number:
             return apply()
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            Patience(gone=gone).wait_for(self._take_turn)
+        try:
             self._forget(lambda oldest: oldest <= acknowledged)
             if number <= self._applied:
                 return self._answered(number)
@@ -80,6 +91,11 @@ class Batches:
             if self._taken or self._bytes > SMALL_BYTES:
                 self._settle()
             return answer
+        finally:
+            self._lock.release()
+
+    def _take_turn(self, pause: float | None) -> bool:
+        return self._lock.acquire(timeout=-1 if pause is None else pause)
 
     def close(self) -> None:
         """Gives back what is taken; the context has ended. Never waits for a batch."""

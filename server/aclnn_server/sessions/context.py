@@ -18,6 +18,7 @@ from aclnn.errors import (
     WaitTimeoutError,
 )
 from aclnn_server.backends.base import Device
+from aclnn_server.sessions.answers import Answers
 from aclnn_server.sessions.batches import Batches, KeptAnswers
 from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.handles import Handles, check_room, unknown
@@ -198,6 +199,8 @@ class Context:
         self.executors: Handles[Executor] = Handles("executor", limits.executors)
         self.events: Handles[Event] = Handles("event", limits.events)
         self.batches = Batches(environment.kept_answers)
+        self.answers = Answers(environment.kept_answers)
+        """Of its unary calls with a request id."""
         self.sessions: dict[str, Session] = {}
         self.closed = False
         self.client_name = ""
@@ -208,6 +211,8 @@ class Context:
         self._destroyed = False
         self.environment = environment
         self._open_calls = 0
+        self._calls_lock = threading.Lock()
+        self._interrupts: list[Callable[[], object]] = []
         self._lock = threading.RLock()
         self._run_before: OrderedDict[int, str] = OrderedDict()
         self.opened = self._seen = environment.clock()
@@ -236,15 +241,35 @@ class Context:
 
     def begin_call(self) -> None:
         """Notes a call in hand: while there is one, the lease does not end."""
-        with self._lock:
+        with self._calls_lock:
             self._check_open()
             self._open_calls += 1
 
     def end_call(self) -> None:
-        """Notes the end of a call."""
-        with self._lock:
+        """Notes the end of a call. Never waits: gRPC's own thread may call it."""
+        with self._calls_lock:
             self._open_calls -= 1
-            self.renew()
+        self.renew()
+
+    @contextmanager
+    def interrupted_by_its_end(self, interrupt: Callable[[], object]) -> Iterator[None]:
+        """Lets the end of the context call `interrupt`, to wake whoever waits for the client in the block."""
+        with self._calls_lock:
+            self._check_open()
+            self._interrupts.append(interrupt)
+        try:
+            yield
+        finally:
+            with self._calls_lock:
+                self._interrupts.remove(interrupt)
+
+    def _shut(self) -> None:
+        """Takes no more calls, and wakes those that wait for the client."""
+        with self._calls_lock:
+            self.closed = True
+            interrupts = list(self._interrupts)
+        for interrupt in interrupts:
+            interrupt()
 
     # --- streams ----------------------------------------------------------------------------------
 
@@ -420,7 +445,7 @@ class Context:
     def close(self) -> bool:
         """Takes no more calls and drops queued work; returns whether nothing runs any more."""
         with self._lock:
-            self.closed = True
+            self._shut()
             sessions = list(self.sessions.values())
         running = [session for session in sessions if not session.stream.stop()]
         return not running
@@ -430,11 +455,13 @@ class Context:
         with self._lock:
             if self._destroyed:
                 return
-            self._destroyed = self.closed = True
+            self._destroyed = True
+            self._shut()
             sessions = list(self.sessions.values())
             self.sessions.clear()
         self.events.take_all()
         self.batches.close()
+        self.answers.close()
         with ExitStack() as last_first:  # what fails to end keeps nothing else from ending
             for buffer in self.buffers.take_all():
                 last_first.callback(buffer.free)

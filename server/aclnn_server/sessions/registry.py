@@ -14,6 +14,7 @@ from aclnn.errors import (
     UnauthenticatedError,
 )
 from aclnn_server.backends.base import Device
+from aclnn_server.sessions.batches import KeptAnswers
 from aclnn_server.sessions.context import Context, Environment, Session
 from aclnn_server.sessions.handles import check_room, unknown
 from aclnn_server.sessions.limits import Limits, Usage
@@ -41,6 +42,11 @@ class Registry:
         self._owned: set[str] = set()
         self._closed = False
         self._lock = threading.Lock()
+
+    @property
+    def kept_answers(self) -> KeptAnswers:
+        """Room for the answers that are kept for repeats."""
+        return self._environment.kept_answers
 
     @property
     def limits(self) -> Limits:
