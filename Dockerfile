@@ -1,39 +1,47 @@
-# An image of the server. For an NPU, build on an image that holds CANN and Python 3.11 or newer:
+# An image of the server, built from a clone with nothing else: docs/deploy/docker.md.
 #
-#   docker build -t aclnn-serve .
-#   docker build -t aclnn-serve --build-arg BASE=your/cann:tag .
+#   docker build -t aclnn-serve .                                      the CPU
+#   docker build -t aclnn-serve --build-arg BASE=your/cann:tag .       NPUs, on an image with CANN and Python
 #
-# Runs with a read-only root and no capabilities:
-#
-#   docker run --read-only --cap-drop ALL -p 127.0.0.1:50051:50051 aclnn-serve
+# BASE must have Python 3.11 or newer with venv, and bash.
+ARG BASE=python:3.11-slim-bookworm
 
-ARG BASE=python:3.12-slim
-
-# ---- the wheel ------------------------------------------------------------------------------------
-FROM python:3.12-slim AS wheel
+# ---- everything that is installed, in one folder --------------------------------------------------
+FROM ${BASE} AS build
 WORKDIR /source
 COPY . .
-RUN python3 -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+# The same base in both stages: the folder's Python is a link to that of the base.
+# Where packages come from another index than pip's default: --secret id=pip,src=pip.conf
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
+    python3 -m venv /opt/aclnn-serve \
+    && /opt/aclnn-serve/bin/pip install --no-cache-dir --disable-pip-version-check ".[server]" \
+    && /opt/aclnn-serve/bin/pip uninstall --yes pip setuptools \
+    && find /opt/aclnn-serve/lib -type d -name tests -prune -exec rm -r {} + \
+    && install -m 755 deploy/container/entrypoint.sh /opt/aclnn-serve/bin/entrypoint
 
-# ---- the server -----------------------------------------------------------------------------------
+# ---- the image ------------------------------------------------------------------------------------
 FROM ${BASE}
-COPY --from=wheel /wheels /wheels
-RUN python3 -m venv /opt/aclnn-serve \
-    && /opt/aclnn-serve/bin/pip install --no-cache-dir "$(echo /wheels/*.whl)[server]" \
-    && rm -rf /wheels
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="aclnn-serve" \
+      org.opencontainers.image.description="Serves the two-phase aclnn operator API over gRPC" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /opt/aclnn-serve /opt/aclnn-serve
+
+# The folder of temporary files is the only one that CANN writes to; the server itself writes nothing.
 ENV PATH="/opt/aclnn-serve/bin:${PATH}" \
+    HOME=/tmp \
     PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1
+    PYTHONUNBUFFERED=1 \
+    ACLNN_SERVE_LISTEN=0.0.0.0:50051
 
 # A number, so that Kubernetes can see that it is not root.
 USER 10001:10001
-WORKDIR /
-EXPOSE 50051
+WORKDIR /tmp
+EXPOSE 50051 9464
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=20s \
-    CMD ["aclnn-serve", "health", "127.0.0.1:50051"]
-
-# Inside a container the port is reached only as far as it is published; give TLS and tokens where that
-# is further than this machine, and drop the flag.
-ENTRYPOINT ["aclnn-serve"]
-CMD ["serve", "--listen", "0.0.0.0:50051", "--allow-insecure"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["aclnn-serve", "health"]
+ENTRYPOINT ["entrypoint"]
+CMD ["serve"]

@@ -11,9 +11,10 @@ import pytest
 from aclnn import __version__
 from aclnn_client import connect
 from aclnn_server.cli.exits import Exit
+from aclnn_server.cli.health import own_address
 from aclnn_server.operators.catalogue import operators
 from aclnn_server.server import Server
-from tests.cli.running import Command
+from tests.cli.running import Answer, Command
 
 OPERATOR = "aclnnSmoothL1LossBackward"
 
@@ -109,6 +110,36 @@ def test_health_of_a_server(command: Command, server: Server) -> None:
     for service in ("", "liveness", "aclnn.v1.OperatorService"):
         answer = command("health", server.address, "--service", service)
         assert (answer.code, answer.out, answer.err) == (0, "SERVING\n", "")
+
+
+@pytest.mark.parametrize(
+    ("listen", "own"),
+    [
+        ("", "127.0.0.1:50051"),
+        ("0.0.0.0:50052", "127.0.0.1:50052"),
+        ("[::]:50053", "[::1]:50053"),
+        ("localhost:50054", "localhost:50054"),
+        ("192.0.2.7:1", "192.0.2.7:1"),
+        ("unix:/run/aclnn:0", "unix:/run/aclnn:0"),
+    ],
+)
+def test_the_own_server_is_where_its_environment_says(listen: str, own: str) -> None:
+    assert own_address({"ACLNN_SERVE_LISTEN": listen}) == own
+
+
+def test_health_without_an_address_asks_the_own_server(
+    command: Command,
+    refusal: Callable[..., str],
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    port = server.address.rpartition(":")[2]
+    monkeypatch.setenv("ACLNN_SERVE_LISTEN", f"0.0.0.0:{port}")
+    assert command("health") == Answer(Exit.DONE, "SERVING\n", "")
+    monkeypatch.setenv("ACLNN_SERVE_LISTEN", "127.0.0.1:0")
+    assert refusal("health") == (
+        "ACLNN_SERVE_LISTEN is '127.0.0.1:0': the server picks a port; give its ADDRESS"
+    )
 
 
 def test_health_is_1_for_an_unknown_service_and_where_no_server_is(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from aclnn_server.cli.exits import CommandError, Exit, describe_exits
@@ -10,15 +12,20 @@ from aclnn_server.cli.parsing import (
     PROGRAM,
     Commands,
     Parser,
-    add_address,
     add_command,
     add_timeout,
     append_help,
 )
 from aclnn_server.cli.remote import Credentials, add_credentials, connection, credentials
+from aclnn_server.config import ENVIRONMENT_PREFIX, ServerConfig
 
 if TYPE_CHECKING:
     from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+_VARIABLE = f"{ENVIRONMENT_PREFIX}LISTEN"
+_DEFAULT = ServerConfig().listen
+_LOOPBACKS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+"""Where a server is reached that listens on all addresses."""
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -28,19 +35,28 @@ def add(commands: Commands[Parser]) -> None:
         "health",
         run,
         summary="tell whether a server serves, by the exit code",
-        details="""
+        details=f"""
             Asks a server by grpc.health.v1 and prints its answer. Meant for the health check of a container.
 
             The empty --service is readiness: it ends when the server begins to stop. "liveness" is served
             for as long as the process lives.
+
+            Without ADDRESS it asks this machine's own server, at the {_VARIABLE} that both have in their
+            environment, or at the default of serve.
             """,
         examples=f"""
+            {PROGRAM} health
             {PROGRAM} health 127.0.0.1:50051
             {PROGRAM} health unix:/run/aclnn.sock --service liveness --timeout 1
             {PROGRAM} health localhost:50051 --tls-ca /tls/ca.crt --tls-server-name npu.example.org
             """,
     )
-    add_address(parser)
+    parser.add_argument(
+        "address",
+        metavar="ADDRESS",
+        nargs="?",
+        help=f"HOST:PORT or unix:PATH of a server (default: {_VARIABLE}, or {_DEFAULT})",
+    )
     parser.add_argument("--service", default="", metavar="NAME", help="what to ask about")
     add_timeout(parser, 5.0)
     add_credentials(parser)
@@ -56,9 +72,23 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Asks, prints the answer, and returns 0 where it is SERVING."""
-    status = _ask(options.address, options.service, options.timeout, credentials(options))
+    address = options.address or own_address(os.environ)
+    status = _ask(address, options.service, options.timeout, credentials(options))
     print(status)
     return Exit.DONE if status == "SERVING" else Exit.NO
+
+
+def own_address(environment: Mapping[str, str]) -> str:
+    """Address at which a server that has this environment is reached from its own machine.
+
+    Raises:
+        CommandError: it picks a port that nobody else knows.
+    """
+    listen = environment.get(_VARIABLE) or _DEFAULT
+    host, _, port = listen.rpartition(":")
+    if port == "0" and not listen.startswith("unix:"):
+        raise CommandError(f"{_VARIABLE} is {listen!r}: the server picks a port; give its ADDRESS")
+    return f"{_LOOPBACKS[host]}:{port}" if host in _LOOPBACKS else listen
 
 
 def _ask(address: str, service: str, timeout: float, known: Credentials) -> str:
