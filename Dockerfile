@@ -11,9 +11,10 @@ FROM ${BASE} AS build
 WORKDIR /source
 COPY . .
 # The same base in both stages: the folder's Python is a link to that of the base.
-# Where packages come from another index than pip's default: --secret id=pip,src=pip.conf
-RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
-    python3 -m venv /opt/aclnn-serve \
+# For another package index, or certificates of one's own: --secret id=pip,src=pip.conf --secret id=ca,src=ca.pem
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
+    if [ -s /run/secrets/ca ]; then export PIP_CERT=/run/secrets/ca; fi \
+    && python3 -m venv /opt/aclnn-serve \
     && /opt/aclnn-serve/bin/pip install --no-cache-dir --disable-pip-version-check ".[server]" \
     && /opt/aclnn-serve/bin/pip uninstall --yes pip setuptools \
     && find /opt/aclnn-serve/lib -type d -name tests -prune -exec rm -r {} + \

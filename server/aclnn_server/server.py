@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 UNARY_THREADS = 64
 """Unary calls that are served at the same time; more wait."""
+QUIET_SECONDS = 0.25
+"""Time in which no client with a context calls, after which a server that stops takes their work for done."""
 FLUSH_SECONDS = 0.1
 """Time in which the last answers leave a server that stops, before open calls are broken off."""
 
@@ -206,7 +208,14 @@ class Server:
         self._server_calls.draining = True
         self._health.set_ready(ready=False)
         until = time.monotonic() + grace
-        while self._busy() and time.monotonic() < until:
+        begun, quiet = -1, 0.0
+        while (now := time.monotonic()) < until:
+            busy = self._busy()
+            if busy or begun != self._service.in_hand.begun:
+                # Between two calls of one piece of work, such as a download in chunks, nothing is in hand.
+                begun, quiet = self._service.in_hand.begun, now + QUIET_SECONDS
+            if not busy and (now >= quiet or not self.registry.usage.contexts):
+                break
             time.sleep(0.01)
 
     def _busy(self) -> bool:

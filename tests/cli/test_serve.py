@@ -23,6 +23,7 @@ from aclnn import __version__
 from aclnn_client import connect, ops
 from aclnn_server.cli.exits import Exit
 from tests.cli.running import Command
+from tests.deploy.draining import drain
 
 Start = Callable[..., "Process"]
 
@@ -125,6 +126,15 @@ def test_port_in_use_and_settings_that_cannot_be(start: Start, tmp_path: Path) -
     for process in (serving, taken):
         process.send(signal.SIGINT)
         assert process.end()[0] == Exit.DONE
+
+
+def test_sigterm_lets_running_work_end(start: Start) -> None:
+    """New contexts are refused, health says so, what is under way is done and answered, and the code is 0."""
+    process = start("--listen", "127.0.0.1:0", "--grace-seconds", "55")
+    drain(process.address(), lambda: process.send(signal.SIGTERM))
+    code, _, err = process.end()
+    assert code == Exit.DONE
+    assert json.loads(err.splitlines()[-1])["message"] == "stopped"
 
 
 def test_a_second_signal_stops_at_once(start: Start, command: Command) -> None:
