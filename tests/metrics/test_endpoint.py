@@ -29,6 +29,8 @@ def test_without_the_flag_nothing_listens() -> None:
         ("/", "text/html; charset=utf-8"),
         ("/metrics", "text/plain; version=1.0.0; charset=utf-8; escaping=underscores"),
         ("/status.json", "application/json"),
+        ("/live", "text/plain; charset=utf-8"),
+        ("/ready", "text/plain; charset=utf-8"),
     ],
 )
 def test_what_is_there(server: Server, path: str, kind: str) -> None:
@@ -129,6 +131,12 @@ def test_a_token_is_asked_for_as_a_bearers_or_as_a_browsers_password() -> None:
         assert refused.status == 401
         assert refused.body == b"the token is not one of this server's\n"
         assert dict(refused.headers)["WWW-Authenticate"].startswith("Basic realm=")
+    asked.clear()
+    assert [site.answer(path, {}).status for path in ("/live", "/ready")] == [
+        200,
+        503,
+    ]  # it stopped
+    assert asked == []
 
 
 def test_clients_that_say_nothing_keep_nobody_waiting_for_ever(
@@ -150,3 +158,6 @@ def test_the_port_tells_that_the_server_drains(start: Start) -> None:
     server._health.set_ready(ready=False)
     assert json.loads(ask(server, "/status.json")[1])["ready"] is False
     assert b"\naclnn_serve_ready 0.0\n" in ask(server, "/metrics")[1]
+    answer, body = ask(server, "/ready")
+    assert (answer.status, body) == (503, b"the server takes no new contexts\n")
+    assert ask(server, "/live")[0].status == 200

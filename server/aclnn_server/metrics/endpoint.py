@@ -1,4 +1,7 @@
-"""The metrics' own port: ``/metrics`` for Prometheus, ``/status.json`` for programs, ``/`` for people."""
+"""The metrics' own port: ``/metrics`` for Prometheus, ``/status.json`` for programs, ``/`` for people.
+
+``/live`` and ``/ready`` are for whoever starts and stops the server, and are answered without a token.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +73,7 @@ class Site:
             loopback: host that is listened on, where only this machine can reach it.
             admit: lets requests in; ``None``: all of them.
         """
+        self._sources = sources
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(ServerCollector(sources))
         ProcessCollector(registry=self._registry)
@@ -87,6 +91,7 @@ class Site:
             "/metrics": self._metrics,
             "/status.json": self._status,
         }
+        self._probes = {"/live": lambda: Answer(b"alive\n"), "/ready": self._ready}
 
     def answer(self, path: str, headers: Headers) -> Answer:
         """Answers a request for a path."""
@@ -96,9 +101,13 @@ class Site:
             return _refusal(
                 HTTPStatus.FORBIDDEN, "ask by a name of this machine, such as localhost"
             )
-        tell = self._paths.get(path.partition("?")[0])
+        path = path.partition("?")[0]
+        if path in self._probes:
+            return self._probes[path]()
+        tell = self._paths.get(path)
         if tell is None:
-            return _refusal(HTTPStatus.NOT_FOUND, f"there are {', '.join(self._paths)}")
+            there = ", ".join((*self._paths, *self._probes))
+            return _refusal(HTTPStatus.NOT_FOUND, f"there are {there}")
         if self._admit is not None:
             try:
                 self._admit(_bearer(headers.get("Authorization", "")))
@@ -106,6 +115,11 @@ class Site:
                 how = ("WWW-Authenticate", 'Basic realm="aclnn-serve: the password is the token"')
                 return _refusal(HTTPStatus.UNAUTHORIZED, error.message, how)
         return tell(headers)
+
+    def _ready(self) -> Answer:
+        if self._sources.ready():
+            return Answer(b"ready\n")
+        return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server takes no new contexts")
 
     def _metrics(self, headers: Headers) -> Answer:
         encode, kind = choose_encoder(headers.get("Accept", ""))
