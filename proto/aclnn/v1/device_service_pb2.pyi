@@ -20,6 +20,11 @@ refused with ABORTED (SESSION_LOST).
 
 Overload: what is one too many is refused at once with RESOURCE_EXHAUSTED, and google.rpc.RetryInfo tells
 after which time to try again.
+
+A server may ask who calls: by a token in the metadata "authorization" ("Bearer TOKEN"), by the client's TLS
+certificate, or both. Then every call may end with UNAUTHENTICATED (207006: none, a wrong or an expired one;
+no retry), and with RESOURCE_EXHAUSTED (207012, calls come too often; retry after RetryInfo's time), and a
+context belongs to the name by which it was opened: to all others it does not exist.
 """
 
 from aclnn.v1 import error_pb2 as _error_pb2
@@ -80,7 +85,7 @@ class Limits(_message.Message):
     context_bytes: _builtins.int
     """Bytes of device memory of one context."""
     contexts: _builtins.int
-    """Contexts of the server."""
+    """Contexts of the server, or of the caller where it may have fewer."""
     streams: _builtins.int
     """Streams of one context."""
     executors: _builtins.int
@@ -192,7 +197,7 @@ class GetServerInfoResponse(_message.Message):
     soc: _builtins.str
     """Product whose dtype rules are enforced: "reference", "ascend910b" …"""
     device_count: _builtins.int
-    """Number of devices."""
+    """Number of devices that the caller may use."""
     operator_count: _builtins.int
     """Number of operators that can be run."""
     @_builtins.property
@@ -201,7 +206,9 @@ class GetServerInfoResponse(_message.Message):
 
     @_builtins.property
     def usage(self) -> Global___Usage:
-        """What all contexts hold together."""
+        """What all contexts hold together; where the server asks who calls, those of the caller only, unless it is
+        an administrator.
+        """
 
     @_builtins.property
     def default_lease(self) -> _duration_pb2.Duration:

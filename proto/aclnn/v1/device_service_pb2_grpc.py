@@ -175,7 +175,7 @@ class DeviceServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListDevices(self, request, context):
-        """Lists the server's devices with their memory.
+        """Lists the server's devices, as far as the caller may use them, with their memory.
         Repeat: safe. Status: none of its own. Retry: yes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -187,7 +187,9 @@ class DeviceServiceServicer:
         that is silent for its lease is destroyed with all that it holds.
         Repeat: each call opens another context, but with a request id.
         Status: FAILED_PRECONDITION (protocol version not served), NOT_FOUND (no such device),
-        RESOURCE_EXHAUSTED (contexts of the server), UNAVAILABLE (server is stopping).
+        PERMISSION_DENIED (207006, a device that the caller may not use),
+        RESOURCE_EXHAUSTED (contexts of the server or of the caller, or they come too often),
+        UNAVAILABLE (server is stopping).
         Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -20,6 +20,11 @@ refused with ABORTED (SESSION_LOST).
 
 Overload: what is one too many is refused at once with RESOURCE_EXHAUSTED, and google.rpc.RetryInfo tells
 after which time to try again.
+
+A server may ask who calls: by a token in the metadata "authorization" ("Bearer TOKEN"), by the client's TLS
+certificate, or both. Then every call may end with UNAUTHENTICATED (207006: none, a wrong or an expired one;
+no retry), and with RESOURCE_EXHAUSTED (207012, calls come too often; retry after RetryInfo's time), and a
+context belongs to the name by which it was opened: to all others it does not exist.
 """
 
 from aclnn.v1 import device_service_pb2 as _device_service_pb2
@@ -57,7 +62,7 @@ class DeviceServiceStub:
     Repeat: safe. Status: none of its own. Retry: yes.
     """
     ListDevices: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.ListDevicesRequest, _device_service_pb2.ListDevicesResponse]
-    """Lists the server's devices with their memory.
+    """Lists the server's devices, as far as the caller may use them, with their memory.
     Repeat: safe. Status: none of its own. Retry: yes.
     """
     CreateContext: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.CreateContextRequest, _device_service_pb2.CreateContextResponse]
@@ -65,7 +70,9 @@ class DeviceServiceStub:
     that is silent for its lease is destroyed with all that it holds.
     Repeat: each call opens another context, but with a request id.
     Status: FAILED_PRECONDITION (protocol version not served), NOT_FOUND (no such device),
-    RESOURCE_EXHAUSTED (contexts of the server), UNAVAILABLE (server is stopping).
+    PERMISSION_DENIED (207006, a device that the caller may not use),
+    RESOURCE_EXHAUSTED (contexts of the server or of the caller, or they come too often),
+    UNAVAILABLE (server is stopping).
     Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
     """
     RenewContext: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.RenewContextRequest, _device_service_pb2.RenewContextResponse]
@@ -203,7 +210,7 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     Repeat: safe. Status: none of its own. Retry: yes.
     """
     ListDevices: _aio.UnaryUnaryMultiCallable[_device_service_pb2.ListDevicesRequest, _device_service_pb2.ListDevicesResponse]  # type: ignore[assignment]
-    """Lists the server's devices with their memory.
+    """Lists the server's devices, as far as the caller may use them, with their memory.
     Repeat: safe. Status: none of its own. Retry: yes.
     """
     CreateContext: _aio.UnaryUnaryMultiCallable[_device_service_pb2.CreateContextRequest, _device_service_pb2.CreateContextResponse]  # type: ignore[assignment]
@@ -211,7 +218,9 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     that is silent for its lease is destroyed with all that it holds.
     Repeat: each call opens another context, but with a request id.
     Status: FAILED_PRECONDITION (protocol version not served), NOT_FOUND (no such device),
-    RESOURCE_EXHAUSTED (contexts of the server), UNAVAILABLE (server is stopping).
+    PERMISSION_DENIED (207006, a device that the caller may not use),
+    RESOURCE_EXHAUSTED (contexts of the server or of the caller, or they come too often),
+    UNAVAILABLE (server is stopping).
     Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
     """
     RenewContext: _aio.UnaryUnaryMultiCallable[_device_service_pb2.RenewContextRequest, _device_service_pb2.RenewContextResponse]  # type: ignore[assignment]
@@ -358,7 +367,7 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _device_service_pb2.ListDevicesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_device_service_pb2.ListDevicesResponse, _abc.Awaitable[_device_service_pb2.ListDevicesResponse]]:
-        """Lists the server's devices with their memory.
+        """Lists the server's devices, as far as the caller may use them, with their memory.
         Repeat: safe. Status: none of its own. Retry: yes.
         """
 
@@ -372,7 +381,9 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         that is silent for its lease is destroyed with all that it holds.
         Repeat: each call opens another context, but with a request id.
         Status: FAILED_PRECONDITION (protocol version not served), NOT_FOUND (no such device),
-        RESOURCE_EXHAUSTED (contexts of the server), UNAVAILABLE (server is stopping).
+        PERMISSION_DENIED (207006, a device that the caller may not use),
+        RESOURCE_EXHAUSTED (contexts of the server or of the caller, or they come too often),
+        UNAVAILABLE (server is stopping).
         Retry: UNAVAILABLE and RESOURCE_EXHAUSTED, later.
         """
 
