@@ -158,7 +158,7 @@ class Server:
             self.stop(0)
             raise
         try:
-            self._endpoint = open_endpoint(self._sources, self._observer)
+            self._endpoint = open_endpoint(self._sources, self._observer, self._entrance)
         except OSError as error:
             self.stop(0)
             raise ListenError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import ssl
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -144,7 +145,7 @@ def test_certificates_that_the_client_does_not_accept(
     assert certificates is not None
     pair_before = pair.certificate.read_bytes(), pair.key.read_bytes()
     try:
-        certificates._try = lambda *_: None  # type: ignore[method-assign]
+        certificates._try = lambda *_: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # type: ignore[method-assign]
         pair.certificate.write_bytes(old.certificate.read_bytes())
         pair.key.write_bytes(old.key.read_bytes())
         certificates.load()

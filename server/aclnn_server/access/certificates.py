@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 
-from aclnn.certificates import load_authorities, why_not_accepted, words_of
+from aclnn.certificates import load_authorities, load_pair, why_not_accepted, words_of
 from aclnn_server.access.watching import read
 from aclnn_server.config import ConfigError, ServerConfig
 from aclnn_server.sessions.tenants import Caller, Tenant
@@ -24,6 +24,7 @@ class Certificates:
         self._key = Path(config.tls_key)
         self._client_ca = Path(config.tls_client_ca) if config.tls_client_ca else None
         self._fresh: grpc.ServerCertificateConfiguration | None = None
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._callers: dict[str, Caller] = {}
         self._lock = threading.Lock()
 
@@ -41,10 +42,14 @@ class Certificates:
         certificate = read(self._certificate, "tls_certificate")
         key = read(self._key, "tls_key")
         authorities = read(self._client_ca, "tls_client_ca") if self._client_ca else None
-        self._try(certificate, key, authorities)
+        context = self._try(certificate, key, authorities)
         fresh = grpc.ssl_server_certificate_configuration([(key, certificate)], authorities)
         with self._lock:
-            self._fresh = fresh
+            self._fresh, self._context = fresh, context
+
+    def context(self) -> ssl.SSLContext:
+        """What another port than gRPC's is encrypted with, as the files were read last."""
+        return self._context
 
     def pass_time(self) -> None:
         """Nothing: a certificate that expires is its clients' to refuse."""
@@ -69,9 +74,11 @@ class Certificates:
         with self._lock:
             return self._callers.setdefault(name, Caller(Tenant(name)))
 
-    def _try(self, certificate: bytes, key: bytes, authorities: bytes | None) -> None:
+    def _try(self, certificate: bytes, key: bytes, authorities: bytes | None) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             why_not = why_not_accepted(certificate, key, of_server=True)
+            load_pair(context, certificate, key)
         except ssl.SSLError as error:
             raise ConfigError(
                 f"tls_certificate {str(self._certificate)!r} and tls_key {str(self._key)!r} are no pair in "
@@ -82,10 +89,12 @@ class Certificates:
                 f"tls_certificate is {str(self._certificate)!r}, which no client would accept: {why_not}"
             )
         if authorities is None:
-            return
+            return context
         try:
-            load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), authorities)
+            load_authorities(context, authorities)
         except ssl.SSLError:
             raise ConfigError(
                 f"tls_client_ca is {str(self._client_ca)!r}, which has no certificate in PEM form"
             ) from None
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context

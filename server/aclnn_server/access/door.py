@@ -54,13 +54,22 @@ class Door(grpc.ServerInterceptor):
     def _admit(self, details: grpc.HandlerCallDetails) -> Caller:
         given = [value for key, value in details.invocation_metadata if key == "authorization"]
         caller = self._tokens.admit(given)
-        tenant = caller.tenant
-        tenant.count_call()
-        if details.method.startswith(FOR_ADMINISTRATORS) and not tenant.quota.admin:
-            raise PermissionDeniedError(
-                f"the token {tenant.name!r} may not look at other clients; it is no administrator's"
-            )
+        caller.tenant.count_call()
+        if details.method.startswith(FOR_ADMINISTRATORS):
+            _check_administrator(caller)
         return caller
+
+    def admit_administrator(self, authorization: str) -> None:
+        """Lets an administrator in who asks otherwise than by gRPC.
+
+        Args:
+            authorization: the header; empty where there is none.
+
+        Raises:
+            UnauthenticatedError: no token, none that is known, or one that has expired.
+            PermissionDeniedError: the token is no administrator's.
+        """
+        _check_administrator(self._tokens.admit([authorization] if authorization else []))
 
     def _refusal(self, error: AclnnError, method: str) -> grpc.RpcMethodHandler[Any, Any]:
         status = to_status(error)
@@ -81,6 +90,13 @@ class Door(grpc.ServerInterceptor):
     def close(self) -> None:
         """Ends the thread; the calls have ended."""
         self._thread.shutdown()
+
+
+def _check_administrator(caller: Caller) -> None:
+    if not caller.tenant.quota.admin:
+        raise PermissionDeniedError(
+            f"the token {caller.tenant.name!r} may not look at other clients; it is no administrator's"
+        )
 
 
 class _Refusals:

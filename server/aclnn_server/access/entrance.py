@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 
@@ -55,6 +56,19 @@ class Entrance:
         if self._certificates is not None and self._config.tls_client_ca:
             return self._certificates.identify
         return lambda _: ANYONE
+
+    @property
+    def admit_administrator(self) -> Callable[[str], None] | None:
+        """Lets somebody in who asks otherwise than by gRPC, by the header "Authorization".
+
+        It raises UnauthenticatedError or PermissionDeniedError; ``None`` where no tokens are asked for.
+        """
+        return None if self._door is None else self._door.admit_administrator
+
+    @property
+    def tls(self) -> Callable[[], ssl.SSLContext] | None:
+        """Gives what other ports are encrypted with, as the files have it now; ``None``: without TLS."""
+        return None if self._certificates is None else self._certificates.context
 
     def open(self, server: grpc.Server) -> int:
         """Makes a server listen; gives its port, 0 of a socket file.

@@ -31,13 +31,28 @@ def check_address(config: ServerConfig) -> None:
         raise ConfigError(
             f"listen is {config.listen!r}; it must be HOST:PORT with a port of 0 to 65535, or unix:PATH"
         )
-    if not is_loopback(host) and (missing := _missing_protection(config)):
-        if not config.allow_insecure:
-            raise ConfigError(
-                f"listen is {config.listen!r}, which other machines can reach, {' and '.join(missing)}; "
-                "listen on 127.0.0.1, or allow it with --allow-insecure"
-            )
-        _LOG.warning("listening on %s %s", config.listen, " and ".join(missing.values()))
+    check_protected("listen", config.listen, config)
+
+
+def check_protected(setting: str, listen: str, config: ServerConfig) -> None:
+    """Checks that an address which other machines can reach is protected.
+
+    Args:
+        setting: what sets the address.
+        listen: ``HOST:PORT``.
+        config: settings.
+
+    Raises:
+        ConfigError: it is not, and was not allowed not to be.
+    """
+    if is_loopback(listen.rpartition(":")[0]) or not (missing := _missing_protection(config)):
+        return
+    if not config.allow_insecure:
+        raise ConfigError(
+            f"{setting} is {listen!r}, which other machines can reach, {' and '.join(missing)}; "
+            "listen on 127.0.0.1, or allow it with --allow-insecure"
+        )
+    _LOG.warning("%s is %s, %s", setting, listen, " and ".join(missing.values()))
 
 
 def _missing_protection(config: ServerConfig) -> dict[str, str]:

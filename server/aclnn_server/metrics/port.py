@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from aclnn_server.access.listening import is_loopback
+from aclnn_server.access.entrance import Entrance
+from aclnn_server.access.listening import check_protected, is_loopback
 from aclnn_server.config import ConfigError, ServerConfig
 from aclnn_server.metrics.overview import Observer
 from aclnn_server.metrics.sources import Sources
@@ -30,17 +31,11 @@ def check_address(config: ServerConfig) -> None:
         raise ConfigError(
             f"metrics_listen is {listen!r}; it must be HOST:PORT with a port of 0 to 65535"
         )
-    if not is_loopback(host):
-        if not config.allow_insecure:
-            raise ConfigError(
-                f"metrics_listen is {listen!r}, which other machines can reach, without TLS or tokens; "
-                "listen on 127.0.0.1, or allow it with --allow-insecure"
-            )
-        _LOG.warning("metrics on %s without TLS or tokens: anyone can read them", listen)
+    check_protected("metrics_listen", listen, config)
 
 
-def open_endpoint(sources: Sources, observer: Observer) -> Endpoint | None:
-    """Serves metrics, where the settings say so.
+def open_endpoint(sources: Sources, observer: Observer, entrance: Entrance) -> Endpoint | None:
+    """Serves metrics, where the settings say so; protected as the calls are, for administrators.
 
     Raises:
         OSError: the address is in use or not this machine's.
@@ -53,7 +48,8 @@ def open_endpoint(sources: Sources, observer: Observer) -> Endpoint | None:
 
     host = listen.rpartition(":")[0]
     own_machine_only = is_loopback(host)
-    endpoint = Endpoint(listen, Site(sources, observer, host if own_machine_only else None))
+    site = Site(sources, observer, host if own_machine_only else None, entrance.admit_administrator)
+    endpoint = Endpoint(listen, site, entrance.tls)
     endpoint.start()
-    _LOG.info("metrics on http://%s/", endpoint.address)
+    _LOG.info("metrics on %s://%s/", "http" if entrance.tls is None else "https", endpoint.address)
     return endpoint
