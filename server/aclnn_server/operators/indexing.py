@@ -2,6 +2,9 @@
 
 Indexes are values, which nobody knows when a call is planned. They are checked when it runs, before
 anything is written: one that names no place makes the execution fail. Devices leave that open.
+
+A tensor's memory may change while a kernel reads it, by another stream's work or by a client that shares
+it. So what is checked is a copy, and nothing but the copy is used.
 """
 
 from __future__ import annotations
@@ -40,12 +43,12 @@ INDEXING = Family()
 
 
 def places_of(index: Array, size: int, operator: str, *, negative: bool = False) -> Array:
-    """The indexes of a dimension of `size` places, counted from its front; maybe the array itself.
+    """The indexes of a dimension of `size` places, counted from its front; never the array itself.
 
     Raises:
         ExecutionFailedError: 361001, one names no place.
     """
-    places = np.ascontiguousarray(index, np.intp).reshape(index.shape)
+    places = np.array(index, np.intp, order="C")
     # Without a sign, those below 0 are the largest.
     if not places.size or places.view(np.uintp).max() < size:
         return places
