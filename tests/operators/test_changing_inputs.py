@@ -6,9 +6,9 @@ line of the kernels' code, with numbers that no check would let pass.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ import pytest
 
 import aclnn_server.operators as package
 from aclnn import dtypes
+from aclnn.dtypes import DType
 from aclnn.errors import AclnnError
 from aclnn_server.operators.catalogue import built_in
 from aclnn_server.operators.definition import Operator
@@ -33,7 +34,13 @@ FILLS = (0x7F, 0x80, 0xFF, 0x00, 0x3C)
 """Bytes of integers far outside on either side, of numbers that are none, of 0, and of small ones."""
 GUARD = 4096
 SHAPE = (6, 7)
-OPERATORS = list(built_in().values())
+CASES = [
+    pytest.param(operator, dtype, id=f"{operator.name}-{dtype}")
+    for operator in built_in().values()
+    for dtype in (dtypes.FLOAT, dtypes.INT64, dtypes.BOOL)
+    if dtype in next(iter(operator.dtypes.values()), (dtypes.FLOAT,))
+    and dtype.name not in NOT_FOR.get(operator.name, ())
+]
 
 
 def guarded(array: Array, guards: list[Array]) -> Array:
@@ -50,12 +57,12 @@ def inputs_of(made: Sample) -> list[Array]:
     found: list[Array] = []
     for row in made.operator.signature.parameters:
         value = made.values[row.name]
-        if not row.output:
-            found += [item for item in (value if isinstance(value, list) else [value])]
-    return [item for item in found if isinstance(item, np.ndarray)]
+        if not row.output and isinstance(value, list | np.ndarray):
+            found += value if isinstance(value, list) else [value]
+    return found
 
 
-@contextmanager
+@contextlib.contextmanager
 def before_every_line(act: Callable[[], None]) -> Iterator[None]:
     """Calls `act` before every line of the kernels that this thread runs."""
 
@@ -73,33 +80,26 @@ def before_every_line(act: Callable[[], None]) -> Iterator[None]:
         sys.settrace(before)
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
-def test_every_operator_stays_inside_its_memory(operator: Operator) -> None:
-    allowed = next(iter(operator.dtypes.values()), (dtypes.FLOAT,))
-    refused = NOT_FOR.get(operator.name, ())
-    tried = [row for row in (dtypes.FLOAT, dtypes.INT64, dtypes.BOOL) if row in allowed]
-    for dtype in [row for row in tried if row.name not in refused]:
-        guards: list[Array] = []
-        made = sample(operator, SHAPE, dtype).with_arrays(lambda a, g=guards: guarded(a, g))
-        inputs, fills = inputs_of(made), cycle(FILLS)
-        on = device(1)
-        made.run(on)  # so that the plan is known, and only the kernel is traced
-        lines = 0
+@pytest.mark.parametrize(("operator", "dtype"), CASES)
+def test_every_operator_stays_inside_its_memory(operator: Operator, dtype: DType) -> None:
+    guards: list[Array] = []
+    made = sample(operator, SHAPE, dtype).with_arrays(lambda array: guarded(array, guards))
+    inputs, fills = inputs_of(made), cycle(FILLS)
+    on = device(1)
+    made.run(on)  # so that the plan is known, and only the kernel is traced
+    lines = 0
 
-        def overwrite(arrays: list[Array] = inputs, fills: Iterator[int] = fills) -> None:
-            nonlocal lines
-            lines += 1
-            value = next(fills)
-            for array in arrays:
-                array.reshape(-1).view(np.uint8).fill(value)
+    def overwrite() -> None:
+        nonlocal lines
+        lines += 1
+        value = next(fills)
+        for array in inputs:
+            array.reshape(-1).view(np.uint8).fill(value)
 
-        try:
-            with before_every_line(overwrite):
-                made.run(on)
-        except AclnnError as error:
-            assert error.operator == operator.name
-        assert lines
-        assert all((guard == 0x5A).all() for guard in guards)
+    with before_every_line(overwrite), contextlib.suppress(AclnnError):
+        made.run(on)
+    assert lines
+    assert all((guard == 0x5A).all() for guard in guards)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
