@@ -122,7 +122,7 @@ class Commands:
 
     async def ask(self, pending: Pending, *places: str, keep_at: str | None = None) -> Any:  # noqa: ANN401
         """Sends a command and waits for its answer; see :meth:`answer`."""
-        self.submit(pending)
+        self.submit(pending, hold=self.blocking)
         return await self.answer(pending, *places, keep_at=keep_at)
 
     async def answer(self, pending: Pending, *places: str, keep_at: str | None = None) -> Any:  # noqa: ANN401

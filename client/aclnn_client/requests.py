@@ -80,6 +80,8 @@ class Requests:
         self._introduced = False
         """Whether the call knows its context, which its first request names."""
         self._sending = False
+        self._exchanging = False
+        """Whether the response will tell that the request has been sent."""
         self._number = 0
         self._answered = 0
         self._unanswered: deque[_Sent] = deque()
@@ -96,19 +98,26 @@ class Requests:
             return False
         return self._call is not None or time.monotonic() >= self._open_at
 
-    def send(self, commands: Sequence[wire.Part], count: int) -> None:
-        """Starts sending a request of `count` commands, encoded in parts; it must be ready."""
+    def send(self, commands: Sequence[wire.Part], count: int, *, exchange: bool = False) -> None:
+        """Starts sending a request; it must be ready.
+
+        Args:
+            commands: encoded, in parts.
+            count: how many they are.
+            exchange: whether nothing is to be sent before the answer has come.
+        """
         with self._lock:
             self._number += 1
             message = wire.join_request("", self._number, commands, self._answered)
             self._unanswered.append(_Sent(self._number, message, count))
-            self._transmit(message)
+            self._transmit(message, exchange=exchange)
 
-    def _transmit(self, message: bytes) -> None:
+    def _transmit(self, message: bytes, *, exchange: bool = False) -> None:
         call = self._opened()
         self._sending = True
         # Fields of one message that come in two parts are read as one.
-        call.send(message if self._introduced else self._head + message)
+        whole = message if self._introduced else self._head + message
+        self._exchanging = call.send(whole, exchange=exchange)
         self._introduced = True
 
     def _opened(self) -> SubmitCall:
@@ -135,6 +144,8 @@ class Requests:
                 self._sent()
                 return None
             if isinstance(happening, bytes):
+                if self._exchanging:
+                    self._sending = self._exchanging = False
                 return self._read(happening)
             return self._ended(happening)
 
@@ -189,7 +200,7 @@ class Requests:
             return self._over
         self._open_at = time.monotonic() + pause
         self._attempts += 1
-        self._call, self._sending = None, False
+        self._call, self._sending, self._exchanging = None, False, False
         self._resend = deque(sent.message for sent in self._unanswered)
         raise TimeoutError
 

@@ -121,6 +121,8 @@ class Submitter:
         """Whether commands are held back for a moment."""
         self._linger = Linger()
         self._outstanding_bytes = 0
+        self._exchanging = False
+        """Whether nothing is sent until the answer comes that the leader waits for."""
         self._leader: int | None = None
         """The thread that reads. An interrupt may have kept it from saying that it has ended."""
         self._followers: dict[_Follower, None] = {}
@@ -194,12 +196,17 @@ class Submitter:
         if self._broken is not None:
             raise _another(self._broken) from None
 
-    def _flush(self) -> None:
-        """Sends the next request, if there is one and the last one is gone. The lock is held."""
+    def _flush(self, *, wait: bool = False) -> None:
+        """Sends the next request, if there is one and the last one is gone. The lock is held.
+
+        Args:
+            wait: whether the caller will wait for the answer, and read it.
+        """
         self.lingers = False
         if not self._outbox or self._broken is not None or not self._requests.ready:
             return
         self.requests_sent += 1
+        exchange = wait and not self._awaiting
         parts: list[wire.Part] = []
         weight = count = 0
         while self._outbox and (not weight or weight + self._outbox[0].weight <= REQUEST_BYTES):
@@ -208,7 +215,8 @@ class Submitter:
             weight += pending.weight
             count += 1
             self._awaiting.append(pending)
-        self._requests.send(parts, count)
+        self._exchanging = exchange and not self._outbox
+        self._requests.send(parts, count, exchange=self._exchanging)
 
     # --- waiting ------------------------------------------------------------------------------------
 
@@ -230,8 +238,9 @@ class Submitter:
         with self._lock:
             if pending.done:
                 return
-            self._flush()
-            if not self._take_lead():
+            lead = self._take_lead()
+            self._flush(wait=lead)
+            if not lead:
                 follower = _Follower(pending)
                 self._followers[follower] = None
                 pending.call_when_done(lambda: self._release(follower))
@@ -339,6 +348,9 @@ class Submitter:
             for pending in answered:
                 self._outstanding_bytes -= pending.weight
                 pending.finish()
+            if self._exchanging:  # what was submitted meanwhile could not be sent
+                self._exchanging = False
+                self._flush()
 
     def _break(self, error: AclnnError) -> None:
         """Ends everything that is under way, and the context for good."""

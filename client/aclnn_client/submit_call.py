@@ -32,8 +32,17 @@ Happening = bytes | AclnnError | None
 class SubmitCall(Protocol):
     """One open call. Only one message may be on its way, and only one thread may be in `next`."""
 
-    def send(self, message: bytes) -> None:
-        """Starts sending; `next` tells when another message may be sent. Never waits."""
+    def send(self, message: bytes, *, exchange: bool = False) -> bool:
+        """Starts sending; `next` tells when another message may be sent. Never waits.
+
+        Args:
+            message: the bytes.
+            exchange: whether nothing more will be sent before a response has come; it saves a step to wait
+                for both at once.
+
+        Returns:
+            Whether it is so: then `next` tells of the response only.
+        """
 
     def next(self, timeout: float) -> Happening:
         """Waits for what happens next. After the end it tells the end again.
@@ -81,14 +90,23 @@ class DirectCall:
             0, METHOD.encode(), None, None, metadata, None, operations, None
         )
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes, *, exchange: bool = False) -> bool:
         """See :meth:`SubmitCall.send`."""
-        self._start("sent", self._cygrpc.SendMessageOperation(message, 0))
+        sending = self._cygrpc.SendMessageOperation(message, 0)
+        if exchange and not self._receiving:
+            self._start("exchanged", sending, self._cygrpc.ReceiveMessageOperation(0))
+            return True
+        self._start("sent", sending)
+        return False
+
+    @property
+    def _receiving(self) -> bool:
+        return "received" in self._under_way or "exchanged" in self._under_way
 
     def next(self, timeout: float) -> Happening:
         """See :meth:`SubmitCall.next`; it waits without limit."""
         # Asked for only now: by then the request is on its way, and this costs nobody time.
-        if "received" not in self._under_way and self._ended is None:
+        if not self._receiving and self._ended is None:
             self._start("received", self._cygrpc.ReceiveMessageOperation(0))
         # With nothing under way gRPC has destroyed the call, and must not be asked again.
         while self._under_way:
@@ -97,8 +115,8 @@ class DirectCall:
                 raise TimeoutError
             if event.tag == "sent":
                 return None
-            if event.tag == "received":
-                message = event.batch_operations[0].message()
+            if event.tag in ("received", "exchanged"):
+                message = event.batch_operations[-1].message()
                 if message is not None:
                     return bytes(message)
             if event.tag == "ended":
@@ -167,9 +185,10 @@ class PublicCall:
         self._call = method(self._outgoing(), metadata=metadata)
         threading.Thread(target=self._read, name="aclnn-submit", daemon=True).start()
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes, *, exchange: bool = False) -> bool:
         """See :meth:`SubmitCall.send`."""
         self._messages.put(message)
+        return False
 
     def next(self, timeout: float) -> Happening:
         """See :meth:`SubmitCall.next`."""

@@ -155,7 +155,7 @@ async def call_inline(
     plan = Pending("get_workspace_size", _filled(template, arrays, executor_id))
     request = phase_two(on_stream(stream.stream_id), executor_id, asynchronous=False)
     run = Pending("execute", request, answer_bytes=template.traffic)
-    commands.submit(plan, run)
+    commands.submit(plan, run, hold=commands.blocking)
     try:
         answer = await run
     except AclnnError as error:

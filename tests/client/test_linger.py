@@ -66,10 +66,12 @@ class Owner:
 
     def __init__(self) -> None:
         self.lingers = False
+        self.requests_sent = 0
         self.sent = threading.Semaphore(0)
 
     def send_lingering(self) -> None:
         self.lingers = False
+        self.requests_sent += 1
         self.sent.release()
 
 
