@@ -238,6 +238,16 @@ def test_a_freed_buffer_and_one_that_is_too_small_are_refused(submit: Submit) ->
     assert refusal(call(9))[:2] == ("HANDLE_NOT_FOUND", 107017)
 
 
+def test_a_workspace_that_there_is_no_room_for_is_refused(submit: Submit) -> None:
+    mean = [floats(1, 2), floats(0, 0), number(1), real(1.0), tensor([])]
+    submit.both(mean, "aclnnSmoothL1Loss")
+    submit.context.default_session.destroy()  # its workspace with it
+    planned, ran = submit.both(mean, "aclnnSmoothL1Loss")
+    assert not submit.recognised[-1]
+    assert planned.HasField("get_workspace_size")
+    assert refusal(ran)[0] == "STREAM_DESTROYED"
+
+
 def test_an_executor_is_spent(submit: Submit) -> None:
     submit.both(loss(0, 1))
     submit.both(loss(0, 1), executor_id=77)

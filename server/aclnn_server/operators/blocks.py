@@ -107,34 +107,53 @@ class Nothing:
         """Leaves everything as it is."""
 
 
-@dataclass(frozen=True, slots=True)
 class Elementwise:
-    """An output each of whose elements follows from one element of each input."""
+    """An output each of whose elements follows from one element of each input.
 
-    kernel: Kernel
-    inputs: tuple[Operand, ...]
-    output: Operand
-    tiling: Tiling
-    types: Types
-    streams: bool = False
-    """Whether a block is one call of a function, which reads and writes tensors where they lie."""
-    workspace_bytes: int = 0
+    Args:
+        kernel: computes a block.
+        inputs: the inputs, in the kernel's order.
+        output: the output.
+        tiling: of the broadcast shape.
+        types: of the computation.
+        streams: whether a block is one call of a function, which reads and writes tensors where they lie.
+    """
+
+    workspace_bytes = 0
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        inputs: tuple[Operand, ...],
+        output: Operand,
+        tiling: Tiling,
+        types: Types,
+        *,
+        streams: bool = False,
+    ) -> None:
+        self._blocks = _Blocks(kernel, inputs, types)
+        self._output = output
+        self._tiling = tiling
+        self._scratch = 0 if streams else self._blocks.scratch_bytes(tiling)
+        self._single = tiling.blocks == 1
 
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
         """Computes the output."""
-        output = self.output.array(memory[self.output.name])
-        blocks = _Blocks(self.kernel, self.inputs, self.tiling, self.types, memory, output)
-        whole = self.tiling.blocks == 1
+        output = self._output.array(memory[self._output.name])
+        inputs = self._blocks.inputs(memory, output)
 
         def compute(scratch: Scratch, number: int) -> None:
-            if whole:
-                blocks.write(scratch, None, output)
-                return
-            index = self.tiling.index(number)
-            blocks.write(scratch, index, output[self.output.part(index)])
+            index = self._tiling.index(number)
+            place = output[self._output.part(index)]
+            self._blocks.write(scratch, self._blocks.parts(inputs, index), place)
 
-        scratch = 0 if self.streams else blocks.scratch_bytes
-        threads.run(compute, self.tiling.blocks, scratch)
+        def compute_all(scratch: Scratch, _: int) -> None:
+            self._blocks.write(scratch, inputs, output)
+
+        if self._single:
+            threads.run(compute_all, 1, self._scratch)
+        else:
+            threads.run(compute, self._tiling.blocks, self._scratch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +177,15 @@ class Reduction:
         """Computes the output."""
         assert workspace is not None
         sums: Array = np.ndarray((self.tiling.blocks,), _PARTIAL, workspace.data)
-        blocks = _Blocks(self.kernel, self.inputs, self.tiling, self.types, memory)
+        blocks = _Blocks(self.kernel, self.inputs, self.types)
+        inputs = blocks.inputs(memory)
 
         def compute(scratch: Scratch, number: int) -> None:
             index = self.tiling.index(number)
-            sums[number] = blocks.sum(scratch, index, self.tiling.shape_at(index))
+            parts = blocks.parts(inputs, index)
+            sums[number] = blocks.sum(scratch, parts, self.tiling.shape_at(index))
 
-        threads.run(compute, self.tiling.blocks, blocks.scratch_bytes)
+        threads.run(compute, self.tiling.blocks, blocks.scratch_bytes(self.tiling))
         with np.errstate(all="ignore"):
             _write_one(self.output, memory, self.types, sums.sum() / self.divisor)
 
@@ -189,57 +210,67 @@ def _write_one(output: Operand, memory: Memory, types: Types, value: float) -> N
 
 
 class _Blocks:
-    """One run's arrays, and the computation of one block of them."""
+    """The computation of blocks."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        inputs: Sequence[Operand],
-        tiling: Tiling,
-        types: Types,
-        memory: Memory,
-        output: Array | None = None,
-    ) -> None:
+    def __init__(self, kernel: Kernel, operands: Sequence[Operand], types: Types) -> None:
         self._kernel = kernel
-        self._operands = inputs
+        self._operands = operands
         self._types = types
-        self._inputs = [_apart(operand.array(memory[operand.name]), output) for operand in inputs]
+        self._loaded = [types.loaded(place) for place in range(len(operands))]
+        self._written = types.result if types.result == types.rounded else None
+        """Type of an output that the kernel can write to."""
+
+    def scratch_bytes(self, tiling: Tiling) -> int:
+        """Scratch memory that a block takes."""
         # The result, the inputs cast and what the kernel takes; the rounding, after the kernel, takes
         # two besides the result.
-        arrays = 1 + max(len(inputs) + KERNEL_ARRAYS, 2)
-        self.scratch_bytes = arrays * scratch_bytes(tiling.largest * types.itemsize)
+        arrays = 1 + max(len(self._operands) + KERNEL_ARRAYS, 2)
+        return arrays * scratch_bytes(tiling.largest * self._types.itemsize)
 
-    def write(self, scratch: Scratch, index: Index | None, output: Array) -> None:
-        """Computes a block into its place in the output; without an index, the one that is all."""
-        produced, rounded = self._types.result, self._types.rounded
-        direct = output.dtype == produced == rounded
-        result = output if direct else scratch.take(output.shape, produced)
-        self._compute(scratch, index, result)
-        if not direct:
-            _round(scratch, result, rounded, output)
+    def inputs(self, memory: Memory, output: Array | None = None) -> list[Array]:
+        """The inputs, which the writing of `output` does not change."""
+        return [_apart(operand.array(memory[operand.name]), output) for operand in self._operands]
 
-    def sum(self, scratch: Scratch, index: Index, shape: Shape) -> np.floating[Any]:
+    def parts(self, inputs: Sequence[Array], index: Index) -> list[Array]:
+        """What of the inputs belongs to a block."""
+        return [
+            array[operand.part(index)]
+            for operand, array in zip(self._operands, inputs, strict=True)
+        ]
+
+    def write(self, scratch: Scratch, inputs: Sequence[Array], output: Array) -> None:
+        """Computes a block into its place in the output."""
+        if output.dtype == self._written:
+            self._kernel(*self._load(scratch, inputs), out=output, scratch=scratch)
+            return
+        result = scratch.take(output.shape, self._types.result)
+        self._compute(scratch, inputs, result)
+        _round(scratch, result, self._types.rounded, output)
+
+    def sum(self, scratch: Scratch, inputs: Sequence[Array], shape: Shape) -> np.floating[Any]:
         """Computes a block of the given shape and gives the sum of its elements."""
         result = scratch.take(shape, self._types.result)
-        self._compute(scratch, index, result)
+        self._compute(scratch, inputs, result)
         total: np.floating[Any] = np.add.reduce(result.reshape(-1))
         return total
 
-    def _compute(self, scratch: Scratch, index: Index | None, result: Array) -> None:
+    def _compute(self, scratch: Scratch, inputs: Sequence[Array], result: Array) -> None:
         mark = scratch.mark()
-        self._kernel(*self._load(scratch, index), out=result, scratch=scratch)
+        self._kernel(*self._load(scratch, inputs), out=result, scratch=scratch)
         scratch.rewind(mark)
 
-    def _load(self, scratch: Scratch, index: Index | None) -> list[Array]:
-        """The inputs' blocks in the type that is computed in, cast where they are of another."""
+    def _load(self, scratch: Scratch, inputs: Sequence[Array]) -> Sequence[Array]:
+        """The blocks in the type that is computed in, cast where they are of another."""
+        if all(block.dtype is dtype for block, dtype in zip(inputs, self._loaded, strict=True)):
+            return inputs
         blocks = []
-        for place, (operand, array) in enumerate(zip(self._operands, self._inputs, strict=True)):
-            block = array if index is None else array[operand.part(index)]
-            if block.dtype != self._types.loaded(place):
-                cast = scratch.take(block.shape, self._types.loaded(place))
+        for block, dtype in zip(inputs, self._loaded, strict=True):
+            if block.dtype != dtype:
+                cast = scratch.take(block.shape, dtype)
                 widen(block, cast)
-                block = cast
-            blocks.append(block)
+                blocks.append(cast)
+            else:
+                blocks.append(block)
         return blocks
 
 
@@ -288,7 +319,7 @@ def elementwise(
     streams = isinstance(kernel, OnePass) and _lie_ready(operands, result, types)
     if streams:
         tiling = Tiling.of(tiling.shape, _STREAM)
-    return Elementwise(kernel, tuple(operands), result, tiling, types, streams)
+    return Elementwise(kernel, tuple(operands), result, tiling, types, streams=streams)
 
 
 def _lie_ready(inputs: Sequence[Operand], output: Operand, types: Types) -> bool:

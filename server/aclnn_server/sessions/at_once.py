@@ -105,42 +105,41 @@ def run_at_once(
         return None
     storages, outputs = found
     account = context.account
-    if not account.try_charge(call.charge):
+    if call.charge and not account.try_charge(call.charge):
         return None
     try:
         scratch = _scratch(session, call.plan.workspace_bytes, workspace)
-        if scratch is None or not session.stream.begin_now():
+        if scratch is None:
             return None
-        failure: AclnnError | None = None
         try:
-            _compute(session, call, storages, scratch.memory)
-        except AclnnError as error:
-            failure = error
-        except BaseException as error:
-            failure = context.environment.unexpected(error)
-        finally:
+            if not session.stream.begin_now():
+                return None
+            failure = _compute(session, call, storages, scratch.memory)
             session.stream.end_now(None if call.waited else failure)
+        finally:
             scratch.end()
     finally:
-        account.credit(call.charge)
+        if call.charge:
+            account.credit(call.charge)
     context.note_spent(executor_id, call.operator)
     return Run(outputs, failure if call.waited else None)
 
 
 def _compute(
     session: Session, call: KnownCall, storages: list[Storage], workspace: Memory | None
-) -> None:
-    device, tally = session.context.device, session.tally
-    if tally is None:
-        device.run(call.plan, storages, workspace, session.device_stream)
-        return
-    begin = time.monotonic_ns()
+) -> AclnnError | None:
+    """Runs a call; returns how it failed."""
+    context, tally = session.context, session.tally
+    begin = time.monotonic_ns() if tally is not None else 0
     try:
-        device.run(call.plan, storages, workspace, session.device_stream)
+        context.device.run(call.plan, storages, workspace, session.device_stream)
     except BaseException as error:
-        tally.note_failure(call.operator, error)
-        raise
-    tally.note_run(call.operator, 0, 0, time.monotonic_ns() - begin, 0)
+        if tally is not None:
+            tally.note_failure(call.operator, error)
+        return error if isinstance(error, AclnnError) else context.environment.unexpected(error)
+    if tally is not None:
+        tally.note_run(call.operator, 0, 0, time.monotonic_ns() - begin, 0)
+    return None
 
 
 def _storages(
@@ -192,7 +191,10 @@ def _scratch(session: Session, needed: int, given: Workspace | None) -> _Scratch
     if not needed and (given is None or not (given.buffer_id or given.size)):
         return _NO_SCRATCH
     if given is None:
-        lent = session.lend_workspace(needed)
+        try:
+            lent = session.lend_workspace(needed)
+        except AclnnError:
+            return None
         return _Scratch(lent.memory, lent)
     if given.size < needed:
         return None
