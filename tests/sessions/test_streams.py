@@ -6,6 +6,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -19,6 +20,7 @@ from aclnn.errors import (
 from aclnn_server.sessions.streams import Mark, Stream, Work, Workers
 from tests.service.gated import PATIENCE, Gate
 from tests.sessions.conftest import unexpected
+from tests.waiting import until
 
 Make = Callable[..., Stream]
 
@@ -252,6 +254,25 @@ def test_the_queue_is_bounded(make: Make) -> None:
     assert stream.depth == 3
     gate.open()
     stream.wait()
+
+
+# --- whose turn it is -----------------------------------------------------------------------------
+
+
+def test_owners_of_streams_take_turns() -> None:
+    """One with many streams does not keep one with a single stream waiting."""
+    workers, gate = Workers(1), Gate()
+    ran: list[str] = []
+    first = Stream(workers, 10, unexpected, owner="many")
+    first.enqueue(Work(gate.pass_through), inline=False)
+    gate.wait_entered()
+    for name in ("many", "many", "many", "many", "one", "other"):
+        stream = Stream(workers, 10, unexpected, owner=name)
+        stream.enqueue(Work(partial(ran.append, name)), inline=False)
+    gate.open()
+    until(lambda: len(ran) == 6)
+    assert ran == ["many", "one", "other", "many", "many", "many"]
+    workers.stop()
 
 
 # --- ending ---------------------------------------------------------------------------------------

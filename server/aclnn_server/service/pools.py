@@ -9,13 +9,14 @@ the newest call of the connection that has most of them waiting.
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from aclnn.errors import LimitExceededError
+from aclnn_server.sessions.turns import Turns
 
 REFUSING_THREADS = 2
 RETRY_MS = 100
@@ -69,11 +70,14 @@ class FairPool(ThreadPoolExecutor):
         self._refusing = ThreadPoolExecutor(REFUSING_THREADS, f"{name}-refusing")
         self._changed = threading.Lock()
         # All below is guarded by the lock, as are the free threads.
-        self.waiting = 0
+        self._waiting: Turns[_Job] = Turns()
+        """By connection."""
+        self._running: Counter[Hashable] = Counter()
+
+    @property
+    def waiting(self) -> int:
         """Calls that wait."""
-        self._waiting: OrderedDict[str, deque[_Job]] = OrderedDict()
-        """By connection; the connection whose turn is next is first."""
-        self._running: Counter[str] = Counter()
+        return len(self._waiting)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ANN401
         """Serves a call when it is its turn, or refuses it."""
@@ -84,9 +88,8 @@ class FairPool(ThreadPoolExecutor):
                 self._begin(job)
                 super().submit(self._run, job)
             else:
-                self._waiting.setdefault(job.connection, deque()).append(job)
-                self.waiting += 1
-                refused = self._newest_of_greediest() if self.waiting > self._limit else None
+                self._waiting.add(job.connection, job)
+                refused = self._waiting.take_newest() if self.waiting > self._limit else None
         if refused is not None:
             self._refusing.submit(refused.refuse, self._limit)
         return job.future
@@ -110,23 +113,9 @@ class FairPool(ThreadPoolExecutor):
             del self._running[job.connection]
 
     def _next(self) -> _Job | None:
-        for connection in self._waiting:
-            if self._running[connection] < self._share:
-                self._waiting.move_to_end(connection)
-                job = self._take(connection, self._waiting[connection].popleft)
-                self._begin(job)
-                return job
-        return None
-
-    def _newest_of_greediest(self) -> _Job:
-        connection = max(self._waiting, key=lambda name: len(self._waiting[name]))
-        return self._take(connection, self._waiting[connection].pop)
-
-    def _take(self, connection: str, take: Callable[[], _Job]) -> _Job:
-        job = take()
-        self.waiting -= 1
-        if not self._waiting[connection]:
-            del self._waiting[connection]
+        job = self._waiting.take(lambda connection: self._running[connection] < self._share)
+        if job is not None:
+            self._begin(job)
         return job
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

@@ -284,7 +284,10 @@ class Context:
             check_room(len(self.sessions), self.limits.streams, "streams")
             environment = self.environment
             stream = Stream(
-                environment.workers, self.limits.queued_commands, environment.unexpected
+                environment.workers,
+                self.limits.queued_commands,
+                environment.unexpected,
+                owner=self.id,
             )
             session = self.sessions[stream_id] = Session(stream_id, self, stream)
             self._default = self._default or session

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from aclnn.errors import (
     AclnnError,
@@ -21,6 +21,7 @@ from aclnn.errors import (
 )
 from aclnn_server.backends.base import Moment
 from aclnn_server.sessions.memory import Buffer, hold_all
+from aclnn_server.sessions.turns import Turns
 from aclnn_server.sessions.waiting import Gone, Patience
 
 
@@ -102,8 +103,21 @@ class Stream:
     """An ordered queue of work."""
 
     def __init__(
-        self, workers: Workers, limit: int, unexpected: Callable[[BaseException], AclnnError]
+        self,
+        workers: Workers,
+        limit: int,
+        unexpected: Callable[[BaseException], AclnnError],
+        owner: Hashable = None,
     ) -> None:
+        """Makes an empty queue.
+
+        Args:
+            workers: run what no caller runs.
+            limit: commands that may be queued.
+            unexpected: gives the error that the client sees of a failure that nobody foresaw.
+            owner: with whom its other streams share their turns.
+        """
+        self.owner = owner
         self._workers = workers
         self._limit = limit
         self._unexpected = unexpected
@@ -388,13 +402,13 @@ class Mark:
 
 
 class Workers:
-    """Threads that run the work of streams that no caller runs."""
+    """Threads that run the work of streams that no caller runs; owners of streams take turns."""
 
     SLICE_SECONDS = 0.02
     """How long a stream is run before another one that has work gets its turn."""
 
     def __init__(self, count: int) -> None:
-        self._ready: deque[Stream] = deque()
+        self._ready: Turns[Stream] = Turns()
         self._changed = threading.Condition()
         self._stopped = False
         self._threads = [
@@ -407,16 +421,16 @@ class Workers:
     def schedule(self, stream: Stream) -> None:
         """Lets a worker run the stream soon."""
         with self._changed:
-            self._ready.append(stream)
+            self._ready.add(stream.owner, stream)
             self._changed.notify()
 
     def _work(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._ready or self._stopped)
-                if self._stopped:
+                stream = self._ready.take()
+                if self._stopped or stream is None:
                     return
-                stream = self._ready.popleft()
             stream.drain(seconds=self.SLICE_SECONDS)
 
     def stop(self) -> None:
