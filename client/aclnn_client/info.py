@@ -50,6 +50,8 @@ class Limits:
     """Events of one context."""
     submit_calls: int = 0
     """Clients' open command calls."""
+    queued_bytes: int = 0
+    """Bytes of writes that are queued in one stream."""
 
 
 @dataclass(frozen=True, slots=True)

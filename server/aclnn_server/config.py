@@ -68,6 +68,7 @@ class ServerConfig:
     max_streams: int = _setting(Limits.streams, "streams of one context")
     max_executors: int = _setting(Limits.executors, "executors of one context")
     max_queued_commands: int = _setting(Limits.queued_commands, "commands queued in one stream")
+    max_queued_bytes: int = _setting(Limits.queued_bytes, "bytes of writes queued in one stream")
     max_buffers: int = _setting(Limits.buffers, "buffers of one context")
     max_events: int = _setting(Limits.events, "events of one context")
     max_submit_calls: int = _setting(Limits.submit_calls, "open Submit calls of the server")

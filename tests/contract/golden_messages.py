@@ -42,6 +42,7 @@ LIMITS = device.Limits(
     buffers=8,
     events=9,
     submit_calls=10,
+    queued_bytes=11,
 )
 USAGE = device.Usage(
     contexts=1, streams=2, executors=3, buffers=4, bytes=5, events=6, queued_commands=7
@@ -257,9 +258,9 @@ GOLDEN: list[tuple[str, Message, str]] = [
             features=["shared-memory"],
         ),
         """
-        0a05302e312e30100118022201652a056e756d707932097265666572656e6365380340044a1908011002
-        18808080808020200428053006380740084809500a520e08011002180320042805300638075a04083c10
-        05620d7368617265642d6d656d6f7279
+        0a05302e312e30100118022201652a056e756d707932097265666572656e6365380340044a1b08011002
+        18808080808020200428053006380740084809500a580b520e08011002180320042805300638075a0408
+        3c1005620d7368617265642d6d656d6f7279
         """,
     ),
     (
@@ -283,7 +284,8 @@ GOLDEN: list[tuple[str, Message, str]] = [
             context_id="c", stream_id="s", device_index=1, lease=LEASE, limits=LIMITS
         ),
         """
-        0a016312017318012204083c10052a190801100218808080808020200428053006380740084809500a
+        0a016312017318012204083c10052a1b0801100218808080808020200428053006380740084809500a58
+        0b
         """,
     ),
     ("RenewContextRequest", device.RenewContextRequest(context_id="c"), "0a0163"),

@@ -30,6 +30,8 @@ from tests.service.calling import (
 )
 from tests.service.conftest import Serve
 from tests.service.gated import GatedBackend
+from tests.service.queueing import blocking
+from tests.service.queueing import queue as queue_up
 from tests.service.requests import (
     UINT8,
     floats,
@@ -196,6 +198,31 @@ def test_commands_of_a_stream(
     caller(pb.SynchronizeStreamRequest())
     caller(pb.MemsetRequest(buffer_id=1, bytes=1, stream_id=stream))
     caller.close()
+
+
+def test_bytes_of_a_stream(serve: Serve, backend: GatedBackend) -> None:
+    """Of writes that wait: what they have brought is memory that no quota counts."""
+    client = Submitting(serve(max_queued_bytes=100))
+    client(pb.MallocRequest(buffer_id=1, bytes=2**21))
+    client(pb.MallocRequest(buffer_id=2, bytes=2**21))
+    queue_up(client, blocking(1))
+    backend.gates[1].wait_entered()
+    stream = client.stream_id
+
+    def write(size: int) -> pb.WriteBufferRequest:
+        return pb.WriteBufferRequest(buffer_id=1, data=b"x" * size, stream_id=stream)
+
+    client(write(60))
+    client(write(40))
+    says = ["100 bytes of writes queued", "1 are too many more", "at most 100"]
+    error = refused(client, write(1), LimitExceededError, parameter="", says=says)
+    assert error.retry_after_ms > 0
+    client(pb.MemsetRequest(buffer_id=1, bytes=2**21, value=7, stream_id=stream))
+    backend.gates[1].open()
+    client(pb.SynchronizeStreamRequest())
+    client(write(1000))  # a single one may be as large as it likes
+    assert client(pb.ReadBufferRequest(buffer_id=1, bytes=1000)).data == b"x" * 1000
+    client.close()
 
 
 def test_work_that_is_waited_for_frees_its_place(serve: Serve) -> None:

@@ -84,7 +84,7 @@ def test_all_are_held_or_none(account: Account) -> None:
 
 def test_everyone_who_waits_for_queued_work_waits(account: Account, workers: Workers) -> None:
     """The second who asks waits as the first does."""
-    stream, gate = Stream(workers, 10, unexpected), Gate()
+    stream, gate = Stream(workers, Limits(queued_commands=10), unexpected), Gate()
     buffer = Buffer(1, 8, account)
     stream.enqueue(Work(gate.pass_through, (buffer,)), inline=False)
     gate.wait_entered()
@@ -102,7 +102,9 @@ def test_everyone_who_waits_for_queued_work_waits(account: Account, workers: Wor
 def test_streams_that_are_done_with_it_are_forgotten(account: Account, workers: Workers) -> None:
     buffer = Buffer(1, 8, account)
     for _ in range(100):
-        Stream(workers, 10, unexpected).enqueue(Work(lambda: None, (buffer,)), inline=True)
+        Stream(workers, Limits(queued_commands=10), unexpected).enqueue(
+            Work(lambda: None, (buffer,)), inline=True
+        )
     assert len(buffer.last_uses) < 20
     buffer.free()
 

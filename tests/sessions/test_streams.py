@@ -17,6 +17,7 @@ from aclnn.errors import (
     StreamDestroyedError,
     WaitTimeoutError,
 )
+from aclnn_server.sessions.limits import Limits
 from aclnn_server.sessions.streams import Mark, Stream, Work, Workers
 from tests.service.gated import PATIENCE, Gate
 from tests.sessions.conftest import unexpected
@@ -30,7 +31,7 @@ def make(workers: Workers) -> Make:
     """Makes streams on two workers."""
 
     def stream(limit: int = 10_000) -> Stream:
-        return Stream(workers, limit, unexpected)
+        return Stream(workers, Limits(queued_commands=limit), unexpected)
 
     return stream
 
@@ -79,7 +80,7 @@ def test_small_work_behind_large_work_does_not_keep_who_queues_it(make: Make) ->
 
 
 def test_who_waits_helps_up_to_what_it_waits_for(make: Make, workers: Workers) -> None:
-    stream, ran = Stream(Workers(0), 10, unexpected), []  # nobody else runs anything
+    stream, ran = Stream(Workers(0), Limits(), unexpected), []  # nobody else runs anything
     works = [Work(lambda: ran.append(name())) for _ in range(3)]
     for work in works:
         stream.enqueue(work, inline=False)
@@ -93,7 +94,7 @@ def test_who_waits_helps_up_to_what_it_waits_for(make: Make, workers: Workers) -
 def test_a_stream_that_is_never_empty_lets_others_have_the_worker() -> None:
     """With one worker: work that always queues more is set aside for another stream."""
     workers = Workers(1)
-    busy, other = (Stream(workers, 10_000, unexpected) for _ in range(2))
+    busy, other = (Stream(workers, Limits(queued_commands=10_000), unexpected) for _ in range(2))
     done = threading.Event()
     ran = []
 
@@ -263,11 +264,11 @@ def test_owners_of_streams_take_turns() -> None:
     """One with many streams does not keep one with a single stream waiting."""
     workers, gate = Workers(1), Gate()
     ran: list[str] = []
-    first = Stream(workers, 10, unexpected, owner="many")
+    first = Stream(workers, Limits(queued_commands=10), unexpected, owner="many")
     first.enqueue(Work(gate.pass_through), inline=False)
     gate.wait_entered()
     for name in ("many", "many", "many", "many", "one", "other"):
-        stream = Stream(workers, 10, unexpected, owner=name)
+        stream = Stream(workers, Limits(queued_commands=10), unexpected, owner=name)
         stream.enqueue(Work(partial(ran.append, name)), inline=False)
     gate.open()
     until(lambda: len(ran) == 6)
@@ -350,7 +351,7 @@ def test_a_mark_of_a_dropped_recording_is_passed(make: Make) -> None:
 
 def test_workers_end_after_the_work_in_hand() -> None:
     workers, gate = Workers(1), Gate()
-    stream = Stream(workers, 10, unexpected)
+    stream = Stream(workers, Limits(queued_commands=10), unexpected)
     stream.enqueue(Work(gate.pass_through), inline=False)
     gate.wait_entered()
     thread = threading.Thread(target=workers.stop)

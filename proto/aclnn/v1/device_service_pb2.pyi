@@ -78,6 +78,7 @@ class Limits(_message.Message):
     BUFFERS_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
     SUBMIT_CALLS_FIELD_NUMBER: _builtins.int
+    QUEUED_BYTES_FIELD_NUMBER: _builtins.int
     message_bytes: _builtins.int
     """Bytes of one message."""
     tensor_bytes: _builtins.int
@@ -98,6 +99,8 @@ class Limits(_message.Message):
     """Events of one context."""
     submit_calls: _builtins.int
     """Open Submit calls of the server."""
+    queued_bytes: _builtins.int
+    """Bytes of writes that are queued in one stream, unless it is a single one."""
     def __init__(
         self,
         *,
@@ -111,10 +114,11 @@ class Limits(_message.Message):
         buffers: _builtins.int = ...,
         events: _builtins.int = ...,
         submit_calls: _builtins.int = ...,
+        queued_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "context_bytes", b"context_bytes", "contexts", b"contexts", "events", b"events", "executors", b"executors", "message_bytes", b"message_bytes", "queued_commands", b"queued_commands", "streams", b"streams", "submit_calls", b"submit_calls", "tensor_bytes", b"tensor_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "context_bytes", b"context_bytes", "contexts", b"contexts", "events", b"events", "executors", b"executors", "message_bytes", b"message_bytes", "queued_bytes", b"queued_bytes", "queued_commands", b"queued_commands", "streams", b"streams", "submit_calls", b"submit_calls", "tensor_bytes", b"tensor_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -297,7 +297,7 @@ class DeviceServiceServicer:
         Order: as Memset; a write is one command, whatever its number of chunks. When the call breaks off, the
         bytes that have arrived may have been written.
         Repeat: safe. Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer, fewer or more bytes
-        than declared). Retry: yes.
+        than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream). Retry: yes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

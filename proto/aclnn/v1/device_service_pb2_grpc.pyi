@@ -136,7 +136,7 @@ class DeviceServiceStub:
     Order: as Memset; a write is one command, whatever its number of chunks. When the call breaks off, the
     bytes that have arrived may have been written.
     Repeat: safe. Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer, fewer or more bytes
-    than declared). Retry: yes.
+    than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream). Retry: yes.
     """
     ReadBuffer: _grpc.UnaryStreamMultiCallable[_device_service_pb2.ReadBufferRequest, _device_service_pb2.ReadBufferResponse]
     """Reads bytes of a buffer, in chunks.
@@ -284,7 +284,7 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     Order: as Memset; a write is one command, whatever its number of chunks. When the call breaks off, the
     bytes that have arrived may have been written.
     Repeat: safe. Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer, fewer or more bytes
-    than declared). Retry: yes.
+    than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream). Retry: yes.
     """
     ReadBuffer: _aio.UnaryStreamMultiCallable[_device_service_pb2.ReadBufferRequest, _device_service_pb2.ReadBufferResponse]  # type: ignore[assignment]
     """Reads bytes of a buffer, in chunks.
@@ -513,7 +513,7 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         Order: as Memset; a write is one command, whatever its number of chunks. When the call breaks off, the
         bytes that have arrived may have been written.
         Repeat: safe. Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer, fewer or more bytes
-        than declared). Retry: yes.
+        than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream). Retry: yes.
         """
 
     @_abc_1.abstractmethod

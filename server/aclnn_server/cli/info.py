@@ -108,6 +108,7 @@ def _holdings(info: ServerInfo) -> str:
         ("executors", usage.executors, _limit(limits.executors), "context"),
         ("events", usage.events, _limit(limits.events), "context"),
         ("queued commands", usage.queued_commands, _limit(limits.queued_commands), "stream"),
+        ("queued writes", "", _limit_of_bytes(limits.queued_bytes), "stream"),
         ("Submit calls", "", _limit(limits.submit_calls), "server"),
         ("bytes", "", _limit_of_bytes(limits.tensor_bytes), "tensor"),
         ("bytes", "", _limit_of_bytes(limits.message_bytes), "message"),

@@ -133,7 +133,7 @@ class DeviceCalls:
             region = context.device.slice(memory, header.offset, len(data))
             context.device.write(region, data, stream)
 
-        _in_order(call, call.session_or_none(header), buffer, write, len(data))
+        _in_order(call, call.session_or_none(header), buffer, write, len(data), kept=len(data))
         return pb.WriteBufferResponse()
 
     def read_buffer(self, call: Call, request: pb.ReadBufferRequest) -> BulkRead:
@@ -234,13 +234,23 @@ def _in_order(
     buffer: Buffer,
     act: Callable[[Memory, DeviceStream], None],
     size: int,
+    kept: int = 0,
 ) -> None:
-    """Acts on a buffer in the stream's order, or at once, after queued work that uses it."""
+    """Acts on a buffer in the stream's order, or at once, after queued work that uses it.
+
+    Args:
+        call: whose turn it is.
+        session: of the stream; ``None``: at once.
+        buffer: the buffer.
+        act: acts on its memory.
+        size: bytes that it acts on.
+        kept: bytes that it keeps until then.
+    """
     if session is None:
         with buffer.held(call.expired) as memory:
             act(memory, None)
     else:
-        work = Work(lambda: act(buffer.memory, session.device_stream), (buffer,))
+        work = Work(lambda: act(buffer.memory, session.device_stream), (buffer,), size=kept)
         session.stream.enqueue(work, inline=size <= INLINE_BYTES)
 
 

@@ -285,7 +285,7 @@ class Context:
             environment = self.environment
             stream = Stream(
                 environment.workers,
-                self.limits.queued_commands,
+                self.limits,
                 environment.unexpected,
                 owner=self.id,
             )

@@ -31,6 +31,8 @@ class Limits:
     """Events of one context."""
     submit_calls: int = 1024
     """Open Submit calls of the server."""
+    queued_bytes: int = 256 * MIB
+    """Bytes of writes that are queued in one stream, unless it is a single one."""
 
     @property
     def bulk_bytes(self) -> int:

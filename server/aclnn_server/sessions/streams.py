@@ -20,9 +20,13 @@ from aclnn.errors import (
     WaitTimeoutError,
 )
 from aclnn_server.backends.base import Moment
+from aclnn_server.sessions.limits import Limits
 from aclnn_server.sessions.memory import Buffer, hold_all
 from aclnn_server.sessions.turns import Turns
 from aclnn_server.sessions.waiting import Gone, Patience
+
+RETRY_MS = 10
+"""Milliseconds after which a command that a full queue refused may be tried again."""
 
 
 class Work:
@@ -36,6 +40,7 @@ class Work:
         "mark",
         "number",
         "queued_ns",
+        "size",
         "started_ns",
         "task",
         "waited",
@@ -50,6 +55,7 @@ class Work:
         expired: Callable[[], bool] | None = None,
         on_end: Callable[[], None] | None = None,
         mark: Mark | None = None,
+        size: int = 0,
     ) -> None:
         self.task = task
         self.buffers = buffers
@@ -59,6 +65,8 @@ class Work:
         """Tells, just before running, that nobody wants the work any more."""
         self.mark = mark
         """Mark that must have been passed before the work starts."""
+        self.size = size
+        """Bytes that the work has brought along, and keeps until it is run."""
         self.number = 0
         self.queued_ns = self.started_ns = 0
         self._on_end = on_end
@@ -105,7 +113,7 @@ class Stream:
     def __init__(
         self,
         workers: Workers,
-        limit: int,
+        limits: Limits,
         unexpected: Callable[[BaseException], AclnnError],
         owner: Hashable = None,
     ) -> None:
@@ -113,13 +121,15 @@ class Stream:
 
         Args:
             workers: run what no caller runs.
-            limit: commands that may be queued.
+            limits: how many commands, and bytes, may be queued.
             unexpected: gives the error that the client sees of a failure that nobody foresaw.
             owner: with whom its other streams share their turns.
         """
         self.owner = owner
         self._workers = workers
-        self._limit = limit
+        self._limits = limits
+        self._bytes = 0
+        """Bytes that queued work has brought along."""
         self._unexpected = unexpected
         self._queue: deque[Work] = deque()
         self._changed = threading.Condition(threading.Lock())
@@ -147,7 +157,7 @@ class Stream:
             HandleNotFoundError: one of the work's buffers was freed.
         """
         with self._changed:
-            self._check_room()
+            self._check_room(work.size)
             hold_all(work.buffers)
             self._queued += 1
             work.number = self._queued
@@ -157,6 +167,7 @@ class Stream:
             # Where others are before it, whoever runs or waits for them takes this one too.
             first = not (self._queue or self._running or self._parked)
             self._queue.append(work)
+            self._bytes += work.size
         if first and inline:
             self.drain(target=work.number)
         elif first:
@@ -186,13 +197,20 @@ class Stream:
         if left:
             self._workers.schedule(self)
 
-    def _check_room(self) -> None:
+    def _check_room(self, size: int) -> None:
         if self._destroyed:
             raise StreamDestroyedError("the stream was destroyed")
-        if len(self._queue) >= self._limit:
+        limits = self._limits
+        if len(self._queue) >= limits.queued_commands:
             raise LimitExceededError(
-                f"the stream has {len(self._queue)} commands queued; at most {self._limit} may be",
-                retry_after_ms=10,
+                f"the stream has {len(self._queue)} commands queued; at most {limits.queued_commands} may be",
+                retry_after_ms=RETRY_MS,
+            )
+        if size and self._bytes and self._bytes + size > limits.queued_bytes:
+            raise LimitExceededError(
+                f"the stream has {self._bytes} bytes of writes queued, and {size} are too many more; "
+                f"at most {limits.queued_bytes} may be",
+                retry_after_ms=RETRY_MS,
             )
 
     def drain(
@@ -257,6 +275,7 @@ class Stream:
                 return None
             self._running = True
             self._current = self._queue.popleft()
+            self._bytes -= self._current.size
             return self._current
 
     def _unpark(self) -> None:
@@ -324,6 +343,7 @@ class Stream:
             self._destroyed = True
             dropped = list(self._queue)
             self._queue.clear()
+            self._bytes = 0
         for work in dropped:
             error = StreamDestroyedError("the stream was destroyed before the work was run")
             work.end(error, self._unexpected)
