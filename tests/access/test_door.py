@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -130,6 +131,17 @@ def test_connections_are_shown_to_administrators(
     alice = tokens.put("alice", admin=True)
     read_again(server)
     assert stub.GetServers(request, timeout=DEADLINE, metadata=bearing(alice)).server
+
+
+def test_the_whole_server_is_shown_to_administrators(
+    server: Server, clients: ExitStack, tokens: TokenFile
+) -> None:
+    channel = clients.enter_context(grpc.insecure_channel(server.address))
+    call: Any = channel.unary_unary("/aclnn.v1.AdminService/GetOverview")
+    error = refusal(call, b"", bearing(tokens.tokens["alice"]))
+    assert isinstance(error, PermissionDeniedError)
+    assert (error.code, error.status) == (207006, 7)
+    assert isinstance(refusal(call, b"", ()), UnauthenticatedError)
 
 
 def test_a_call_without_a_token_is_answered_before_its_message_is_there(server: Server) -> None:
@@ -334,6 +346,17 @@ def test_new_contexts_of_a_token(start: Start, tokens: TokenFile) -> None:
 
 
 # --- tokens that end --------------------------------------------------------------------------------
+
+
+def test_a_token_that_has_expired(start: Start, tokens: TokenFile) -> None:
+    old = tokens.put("old", expires=datetime(2020, 1, 1, tzinfo=UTC))
+    new = tokens.put("new", expires=datetime(9000, 1, 1, tzinfo=UTC))
+    server = start(tokens=tokens.path)
+    told = "the token 'old' expired at 2020-01-01T00:00:00Z"
+    for ask in (connect, server_info):
+        with pytest.raises(UnauthenticatedError, match=told):
+            ask(server.address, token=old)
+    connect(server.address, token=new).close()
 
 
 def test_who_is_taken_out_loses_what_it_has_at_once(server: Server, tokens: TokenFile) -> None:

@@ -132,6 +132,21 @@ def test_a_token_that_expires(
     assert (caller.ended_because, caller.tenant.ended_because) == ("", "")
 
 
+def test_a_token_that_has_expired_before_it_is_known(
+    tokens: TokenFile, book: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    alice = tokens.put("alice", expires=datetime(2020, 1, 1, tzinfo=UTC))
+    opened = book()
+    told = "the token 'alice' expired at 2020-01-01T00:00:00Z"
+    assert caplog.messages == [told]
+    assert refusal(lambda: opened.admit(alice)) == told
+    opened.tokens.pass_time()
+    assert opened.evicted == []
+    tokens.put("alice")
+    opened.tokens.load()
+    assert not opened.admit(alice).tenant.ended_because
+
+
 def test_who_is_taken_out_is_out(tokens: TokenFile, book: Open) -> None:
     alice, bob = tokens.put("alice"), tokens.put("bob")
     opened = book()

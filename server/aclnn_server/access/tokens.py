@@ -79,10 +79,18 @@ class Tokens:
         self.pass_time()
 
     def _caller(self, digest: bytes, entry: Entry) -> Caller:
-        tenant = self._tenants.setdefault(entry.name, Tenant(entry.name, clock=self._clock))
+        tenant = self._tenants.get(entry.name) or self._newcomer(entry.name)
         tenant.change(entry.quota)
         known = self._callers.get(digest)
         return known if known is not None and known.tenant is tenant else Caller(tenant)
+
+    def _newcomer(self, name: str) -> Tenant:
+        """A tenant that has had no contexts yet: where its token has expired, there is nothing to end."""
+        tenant = self._tenants[name] = Tenant(name, clock=self._clock)
+        tenant.ended_because = self._why_not(name)
+        if tenant.ended_because:
+            _LOG.warning("%s", tenant.ended_because, extra={"owner": name})
+        return tenant
 
     def _check_permissions(self, entries: Sequence[Entry]) -> None:
         mode = self._path.stat().st_mode
