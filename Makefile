@@ -16,7 +16,7 @@ ADDRESS ?= 127.0.0.1:50051
 COVERAGE := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint bench generate format hardware clean
+.PHONY: help demo serve test container lint bench generate format hardware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,13 @@ serve: $(SERVER) ## Serve this machine's CPU on ADDRESS (127.0.0.1:50051)
 
 test: lint ## Run lint, then every test, with coverage
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+
+IMAGE ?= localhost/aclnn-serve:test
+
+container: $(DEV) ## Build the image and test it: a server in a container, clients outside
+	@$(PIP) install --group deploy
+	BASE=$(BASE) deploy/container/build.sh $(IMAGE)
+	CONTAINER_IMAGE=$(IMAGE) $(BIN)/python -m pytest tests/deploy
 
 # The operator table's generator; it writes the client's typed functions and the docs' table.
 OPERATORS := $(wildcard server/aclnn_server/operators/generate.py)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,20 @@ def _interrupts() -> Iterator[None]:
 def project() -> Path:
     """The folder that holds pyproject.toml."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def project_files(project: Path) -> list[Path]:
+    """The project's files: those that git knows, and new ones that it would not ignore."""
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    listing = subprocess.run(
+        [*command, "--cached", "--others", "--exclude-standard"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout.decode()
+    # A file that is deleted but not yet committed is still listed.
+    return [project / name for name in listing.split("\0") if (project / name).is_file()]
 
 
 @pytest.fixture(scope="session", autouse=True)

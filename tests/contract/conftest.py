@@ -1,8 +1,7 @@
-"""The schema with its comments, and the project's own files."""
+"""The schema with its comments."""
 
 from __future__ import annotations
 
-import subprocess
 from importlib.resources import files
 from pathlib import Path
 
@@ -21,17 +20,3 @@ def schema(project: Path, tmp_path_factory: pytest.TempPathFactory) -> list[File
     options = [f"--descriptor_set_out={out}", "--include_source_info"]
     assert protoc.main(["protoc", *includes, *options, *sources]) == 0
     return list(FileDescriptorSet.FromString(out.read_bytes()).file)
-
-
-@pytest.fixture(scope="session")
-def project_files(project: Path) -> list[Path]:
-    """The project's files: those that git knows, and new ones that it would not ignore."""
-    command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
-    listing = subprocess.run(
-        [*command, "--cached", "--others", "--exclude-standard"],
-        cwd=project,
-        stdout=subprocess.PIPE,
-        check=True,
-    ).stdout.decode()
-    # A file that is deleted but not yet committed is still listed.
-    return [project / name for name in listing.split("\0") if (project / name).is_file()]
