@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,7 +20,7 @@ from aclnn_server.sessions.context import Environment
 from aclnn_server.sessions.limits import Limits
 from aclnn_server.sessions.rates import Arrivals
 from aclnn_server.sessions.registry import Registry
-from aclnn_server.sessions.streams import Workers
+from aclnn_server.sessions.streams import Work, Workers
 from aclnn_server.sessions.tenants import ANYBODY, Caller, Quota, Tenant
 from tests.service.gated import GatedBackend
 from tests.sessions.conftest import Clock, unexpected
@@ -261,6 +263,32 @@ def test_a_tenant_that_has_ended(registry: Registry) -> None:
     assert registry.context(kept.id, bob) is kept
     alice.ended_because = ""
     registry.create_context(None, LEASE, alice)
+
+
+def test_a_tenant_that_ends_while_its_work_runs_is_not_waited_for(
+    registry: Registry, backend: GatedBackend
+) -> None:
+    alice = Tenant("alice")
+    context = registry.create_context(None, LEASE, alice)
+    context.add_buffer(1, 100)
+    running, go_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        running.set()
+        assert go_on.wait(30)
+
+    context.default_session.stream.enqueue(Work(work), inline=False)
+    assert running.wait(30)
+    alice.ended_because = "the token was withdrawn"
+    assert registry.evict(alice) == 1
+    assert context.closed
+    assert registry.reap() == 0
+    go_on.set()
+    while not registry.reap():
+        time.sleep(0.001)
+    assert (registry.usage.contexts, backend.device.live_bytes) == (0, 0)
+    assert alice.memory is not None
+    assert alice.memory.used == 0
 
 
 def test_what_is_told_of_limits_is_what_holds_for_the_tenant() -> None:

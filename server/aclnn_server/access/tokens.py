@@ -157,7 +157,9 @@ class Tokens:
 
 def _bearer(authorization: Sequence[str | bytes]) -> bytes:
     value = authorization[0]
-    scheme, _, token = (value if isinstance(value, bytes) else value.encode()).partition(b" ")
+    scheme, _, token = (
+        value if isinstance(value, bytes) else value.encode(errors="replace")
+    ).partition(b" ")
     if len(authorization) != 1 or scheme.lower() != b"bearer" or not token.strip():
         raise UnauthenticatedError("the metadata 'authorization' must be once \"Bearer TOKEN\"")
     return token.strip()

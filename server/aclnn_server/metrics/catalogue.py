@@ -37,7 +37,8 @@ LABELS = {
     "part": "`queue`: from being queued to being started; `copy_in`: taking in arrays that came with the "
     "call; `run`: computing; `copy_out`: taking out arrays that go back with the answer",
     "reason": "machine-readable cause, such as INVALID_PARAMETER; of a context's end: `closed` by its "
-    "client, `lease` when that was silent, `stop` with the server",
+    "client, `lease` when that was silent, `token` when its token was withdrawn or expired, `stop` with "
+    "the server",
 }
 """What labels stand for."""
 

@@ -209,22 +209,27 @@ class Registry:
                     self._sessions.pop(session.id, None)
 
     def reap(self) -> int:
-        """Destroys contexts whose leases have ended; returns how many.
+        """Destroys contexts whose leases have ended, or that are closed; returns how many.
 
         Never waits for a kernel: a context with running work is closed, and destroyed by a later call.
         """
         ended = 0
         for context in list(self._contexts.values()):
             if context.expired and context.close():
-                self.destroy_context(context, "lease")
+                reason = "token" if context.tenant.ended_because else "lease"
+                self.destroy_context(context, reason)
                 ended += 1
         return ended
 
     def evict(self, tenant: Tenant) -> int:
-        """Destroys the contexts of a tenant that may make no calls any more; returns how many."""
+        """Closes the contexts of a tenant that may make no calls any more; returns how many.
+
+        Never waits for a kernel: those with running work are destroyed by :meth:`reap`.
+        """
         contexts = self.contexts_of(tenant)
         for context in contexts:
-            self.destroy_context(context)
+            if context.close():
+                self.destroy_context(context, "token")
         return len(contexts)
 
     def close(self) -> None:
