@@ -378,6 +378,28 @@ def test_who_is_taken_out_loses_what_it_has_at_once(server: Server, tokens: Toke
     context.close()
 
 
+def test_an_open_call_that_nobody_uses_is_broken_off_with_its_token(
+    server: Server, tokens: TokenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(server.address, token=tokens.tokens["bob"]) as other:
+        other.synchronize()
+        context = connect(server.address, token=tokens.tokens["alice"])
+        context.synchronize()
+        assert server._service.open_submit_calls == 2
+        tokens.take_out("alice")
+        read_again(server)
+        server._entrance.watch.look()
+        assert server._service.open_submit_calls == 2  # it may still ask, and be told why
+        monkeypatch.setattr("aclnn_server.access.tokens.LEAVING_SECONDS", -1.0)
+        server._entrance.watch.look()
+        while server._service.open_submit_calls == 2:
+            time.sleep(0.001)
+        with pytest.raises(AclnnError):
+            context.synchronize()
+        context.close()
+        assert other.tensor([1]).numpy().tolist() == [1]
+
+
 def test_a_token_that_takes_another_s_place_ends_calls_and_no_contexts(
     server: Server, tokens: TokenFile, clients: ExitStack
 ) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from aclnn.errors import UnauthenticatedError
-from aclnn_server.access.tokens import Tokens
+from aclnn_server.access.tokens import LEAVING_SECONDS, Tokens
 from aclnn_server.config import ConfigError
 from aclnn_server.sessions.tenants import Caller, Quota, Tenant
 from tests.access.conftest import TokenFile
@@ -23,7 +23,10 @@ class Book:
     def __init__(self, file: TokenFile) -> None:
         self.now = EXPIRY.timestamp() - 10
         self.evicted: list[str] = []
-        self.tokens = Tokens(str(file.path), self._evict, now=lambda: self.now)
+        self.monotonic = 0.0
+        self.tokens = Tokens(
+            str(file.path), self._evict, now=lambda: self.now, clock=lambda: self.monotonic
+        )
         self.tokens.load()
 
     def _evict(self, tenant: Tenant) -> int:
@@ -145,6 +148,52 @@ def test_a_token_that_has_expired_before_it_is_known(
     tokens.put("alice")
     opened.tokens.load()
     assert not opened.admit(alice).tenant.ended_because
+
+
+def test_open_calls_are_broken_off_once_their_clients_could_have_been_told(
+    tokens: TokenFile, book: Open
+) -> None:
+    alice, bob = tokens.put("alice", expires=EXPIRY), tokens.put("bob")
+    opened = book()
+    broken: list[str] = []
+    with (
+        opened.admit(alice).keeping_open(lambda: broken.append("alice")),
+        opened.admit(bob).keeping_open(lambda: broken.append("bob")),
+    ):
+        with opened.admit(alice).keeping_open(lambda: broken.append("a call that has ended")):
+            pass
+        opened.now += 11
+        opened.tokens.pass_time()
+        opened.monotonic += LEAVING_SECONDS
+        opened.tokens.pass_time()
+        assert broken == []
+        opened.monotonic += 0.1
+        for _ in range(3):
+            opened.tokens.pass_time()
+        assert broken == ["alice"]
+
+        tokens.take_out("bob")
+        opened.tokens.load()
+        tokens.put("alice")  # it is good again
+        opened.tokens.load()
+        opened.monotonic += LEAVING_SECONDS + 0.1
+        for _ in range(3):
+            opened.tokens.pass_time()
+        assert broken == ["alice", "bob"]
+
+
+def test_a_token_that_is_good_again_breaks_nothing_off(tokens: TokenFile, book: Open) -> None:
+    alice = tokens.put("alice", expires=EXPIRY)
+    opened = book()
+    broken: list[str] = []
+    with opened.admit(alice).keeping_open(lambda: broken.append("alice")):
+        opened.now += 11
+        opened.tokens.pass_time()
+        tokens.put("alice")
+        opened.tokens.load()
+        opened.monotonic += LEAVING_SECONDS + 0.1
+        opened.tokens.pass_time()
+    assert broken == []
 
 
 def test_who_is_taken_out_is_out(tokens: TokenFile, book: Open) -> None:

@@ -21,6 +21,9 @@ _LOG = logging.getLogger(__name__)
 _INDEX_BYTES = 8
 """Bytes of a hash that a token is looked up by; the rest is compared in constant time."""
 _WITHDRAWN = "the token was withdrawn"
+LEAVING_SECONDS = 5.0
+"""Time in which the client of an open call learns at its next request that its token is good no more; a call
+without any is broken off then."""
 
 
 class Tokens:
@@ -49,6 +52,7 @@ class Tokens:
         self._entries: dict[str, Entry] = {}
         self._callers: dict[bytes, Caller] = {}
         self._index: dict[bytes, list[bytes]] = {}
+        self._leaving: dict[Caller, float] = {}
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -75,7 +79,7 @@ class Tokens:
             index.setdefault(digest[:_INDEX_BYTES], []).append(digest)
         self._callers, self._index = callers, index
         for caller in withdrawn:
-            caller.ended_because = _WITHDRAWN
+            self._end(caller, _WITHDRAWN)
         self.pass_time()
 
     def _caller(self, digest: bytes, entry: Entry) -> Caller:
@@ -104,7 +108,11 @@ class Tokens:
     def pass_time(self) -> None:
         """Ends the contexts of those whose tokens have expired or are in the file no more."""
         for caller in self._callers.values():
-            caller.ended_because = self._why_not(caller.tenant.name)
+            self._end(caller, self._why_not(caller.tenant.name))
+        for caller, since in list(self._leaving.items()):
+            if self._clock() - since > LEAVING_SECONDS:
+                caller.break_off()
+                del self._leaving[caller]
         for name, tenant in self._tenants.items():
             before, tenant.ended_because = tenant.ended_because, self._why_not(name)
             if tenant.ended_because and not before:
@@ -115,6 +123,13 @@ class Tokens:
                     contexts,
                     extra={"owner": name},
                 )
+
+    def _end(self, caller: Caller, because: str) -> None:
+        if not because:
+            self._leaving.pop(caller, None)
+        elif not caller.ended_because:
+            self._leaving[caller] = self._clock()
+        caller.ended_because = because
 
     def _why_not(self, name: str) -> str:
         """Why a name's tokens are not good, empty where they are."""

@@ -196,12 +196,14 @@ class Service:
 
     def _submit(self, requests: Iterator[RawBatch], rpc: grpc.ServicerContext) -> Iterator[bytes]:
         try:
-            yield from self._submit_calls.serve(
-                map(_readable, requests),
-                self._identify(rpc),
-                lambda: not rpc.is_active(),
-                rpc.add_callback,
-            )
+            caller = self._identify(rpc)
+            with caller.keeping_open(rpc.cancel):
+                yield from self._submit_calls.serve(
+                    map(_readable, requests),
+                    caller,
+                    lambda: not rpc.is_active(),
+                    rpc.add_callback,
+                )
         except grpc.RpcError:
             return  # the client is gone; its context waits for it, for the time of its lease
         except Exception as error:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from aclnn.errors import LimitExceededError, OutOfMemoryError, UnauthenticatedError
@@ -148,12 +149,28 @@ ANYBODY = Tenant("")
 class Caller:
     """Somebody who calls for a tenant, by one of its tokens."""
 
-    __slots__ = ("ended_because", "tenant")
+    __slots__ = ("_open", "ended_because", "tenant")
 
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
         self.ended_because = ""
         """Why the token is not good any more; empty while it is."""
+        self._open: dict[object, Callable[[], object]] = {}
+
+    @contextmanager
+    def keeping_open(self, cancel: Callable[[], object]) -> Iterator[None]:
+        """Notes a call that stays open for the time of a block; `cancel` breaks it off."""
+        call = object()
+        self._open[call] = cancel
+        try:
+            yield
+        finally:
+            del self._open[call]
+
+    def break_off(self) -> None:
+        """Breaks the open calls off: their clients, told why at their next request, have made none."""
+        for cancel in list(self._open.values()):
+            cancel()
 
     def proceed(self, over: Callable[[], bool]) -> None:
         """Counts a request of an open call, after a pause where requests come too often.
