@@ -12,8 +12,7 @@ import pytest
 from aclnn import dtypes
 from aclnn.errors import OutOfMemoryError, StreamDestroyedError
 from aclnn.tensors import TensorSpec
-from aclnn_server.backends import host
-from aclnn_server.backends.host import HostDevice
+from aclnn_server.backends.host import HostDevice, processor_name
 from aclnn_server.backends.numpy import NumpyBackend, NumpyDevice
 
 GRADIENT = "aclnnSmoothL1LossBackward"
@@ -68,13 +67,10 @@ def test_allocation_that_the_system_refuses(
         device.allocate(1 << 60)
 
 
-def test_memory_and_processor_are_unknown_without_the_kernels_files(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(host, "Path", lambda name: tmp_path / "absent")
-    device = NumpyBackend().devices[0]
-    assert device.memory_info() == (0, 0)
-    assert device.name
+def test_the_processor_has_a_name_without_the_kernels_file(tmp_path: Path) -> None:
+    assert processor_name(str(tmp_path / "absent"))
+    (tmp_path / "cpuinfo").write_text("processor : 0\nmodel name\t: Some CPU: fast\n")
+    assert processor_name(str(tmp_path / "cpuinfo")) == "Some CPU: fast"
 
 
 def test_run_takes_no_memory_of_the_size_of_the_tensors(device: NumpyDevice) -> None:

@@ -128,6 +128,33 @@ def test_port_in_use_and_settings_that_cannot_be(start: Start, tmp_path: Path) -
         assert process.end()[0] == Exit.DONE
 
 
+@pytest.mark.parametrize("name", ["{}/notify", "@aclnn-serve-test-{}"])
+def test_it_tells_systemd_when_it_is_ready_and_when_it_stops(
+    start: Start, tmp_path: Path, name: str
+) -> None:
+    address = name.format(tmp_path if name[0] == "{" else tmp_path.name + str(os.getpid()))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.settimeout(30)
+        supervisor.bind(address.replace("@", "\0"))
+        process = start(
+            *("--listen", "127.0.0.1:0", "--grace-seconds", "2.5"), NOTIFY_SOCKET=address
+        )
+        banner = process.banner().rstrip("\n")
+        assert supervisor.recv(4096).decode() == f"READY=1\nSTATUS={banner}"
+        process.send(signal.SIGTERM)
+        assert supervisor.recv(4096).decode() == "STOPPING=1\nEXTEND_TIMEOUT_USEC=12500000"
+    assert process.end()[0] == Exit.DONE
+
+
+def test_a_supervisor_that_is_gone_keeps_nothing_from_working(start: Start) -> None:
+    process = start("--listen", "127.0.0.1:0", NOTIFY_SOCKET="/nowhere")
+    process.banner()
+    process.send(signal.SIGTERM)
+    code, _, err = process.end()
+    assert code == Exit.DONE
+    assert "NOTIFY_SOCKET is '/nowhere', which takes no messages" in err
+
+
 def test_sigterm_lets_running_work_end(start: Start) -> None:
     """New contexts are refused, health says so, what is under way is done and answered, and the code is 0."""
     process = start("--listen", "127.0.0.1:0", "--grace-seconds", "55")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from aclnn import __version__
-from aclnn_client import ServerUnavailable, connect
+from aclnn_client import OutOfMemoryError, ServerUnavailable, connect
 from aclnn_server.cli.exits import Exit
 from tests.deploy.draining import drain
 from tests.deploy.engine import IMAGE, PATIENCE, Served, engine, needs_image, run
@@ -89,6 +89,16 @@ def test_settings_come_from_the_environment() -> None:
 def test_the_demo_runs_in_it() -> None:
     shown = run("demo")
     assert (shown.returncode, shown.stdout.splitlines()[-1]) == (0, "both as documented")
+
+
+def test_memory_is_refused_that_the_container_may_not_have() -> None:
+    with Served("--allow-insecure", options=("--memory", "512m")) as container:
+        await_health(container)
+        with connect(container.address) as context:
+            context.malloc(1 << 28)
+            with pytest.raises(OutOfMemoryError, match="of the device's 536870912 bytes are free"):
+                context.empty((1 << 28,), "float32").numpy()
+        assert container.inspect()["State"]["Running"] is True
 
 
 def test_stopping_it_lets_running_work_end() -> None:

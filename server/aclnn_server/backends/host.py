@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ import numpy.typing as npt
 
 from aclnn.errors import OutOfMemoryError
 from aclnn_server.backends.base import Device, DeviceStream
+from aclnn_server.backends.host_memory import HostMemory, fields
 from aclnn_server.operators.threads import ALIGNMENT, aligned
 
 Array = npt.NDArray[Any]
@@ -32,16 +31,18 @@ class HostDevice(Device):
     def __init__(self, index: int = 0) -> None:
         self.index = index
         self.name = processor_name()
+        self._memory = HostMemory()
 
     def memory_info(self) -> tuple[int, int]:
-        """Free and total bytes of the host; zeros where not known."""
-        sizes = dict(_memory_sizes())
-        return sizes.get("MemAvailable", 0), sizes.get("MemTotal", 0)
+        """Free and total bytes for this process; zeros where not known."""
+        return self._memory.info()
 
     def allocate(self, size: int) -> Array:
         """Allocates zeroed bytes, aligned to a cache line; large ones take no memory until written."""
-        if size >= _ASK_FIRST and 0 < self.memory_info()[0] < size:
-            raise self._out_of_memory(size)
+        if size >= _ASK_FIRST:
+            free, total = self.memory_info()
+            if total and free < size:
+                raise self._out_of_memory(size)
         try:
             return aligned(np.zeros(size + ALIGNMENT, np.uint8), size)
         except MemoryError:
@@ -81,27 +82,9 @@ class HostDevice(Device):
         memory.fill(value)
 
 
-def processor_name() -> str:
-    """Name of the host's processor."""
-    for key, value in _fields(Path("/proc/cpuinfo")):
+def processor_name(told: str = "/proc/cpuinfo") -> str:
+    """Name of the host's processor, as the kernel's file `told` has it."""
+    for key, value in fields(told):
         if key == "model name":
             return value
     return platform.processor() or platform.machine()
-
-
-def _memory_sizes() -> Iterator[tuple[str, int]]:
-    for key, value in _fields(Path("/proc/meminfo")):
-        kibibytes = value.removesuffix(" kB")
-        if kibibytes.isdecimal():
-            yield key, int(kibibytes) * 1024
-
-
-def _fields(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines ``key: value`` of one of the kernel's files."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        key, _, value = line.partition(":")
-        yield key.strip(), value.strip()

@@ -10,7 +10,7 @@ import signal
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self
 
-from aclnn_server.cli import logs
+from aclnn_server.cli import logs, supervisor
 from aclnn_server.cli.exits import CommandError, Exit, describe_exits
 from aclnn_server.cli.parsing import PROGRAM, Commands, Parser, add_command, append_help
 from aclnn_server.config import (
@@ -41,7 +41,8 @@ def add(commands: Commands[Parser]) -> None:
             standard error, one JSON object a line.
 
             Every flag is an environment variable too: --lease-seconds is {ENVIRONMENT_PREFIX}LEASE_SECONDS.
-            A flag beats the variable.
+            A flag beats the variable. Where systemd started it (NOTIFY_SOCKET), it says when it is ready and
+            when it stops.
             """,
         examples=f"""
             {PROGRAM} serve
@@ -68,7 +69,9 @@ def run(options: argparse.Namespace) -> int:
         server = _start(config)
         try:
             print(server.banner(), flush=True)
+            supervisor.ready(server.banner())
             received = signals.wait()
+            supervisor.stopping(config.grace_seconds)
             _LOG.info("%s: stopping within %g seconds", received.name, config.grace_seconds)
         except BaseException:
             server.stop(0)
