@@ -44,6 +44,22 @@ def test_a_run_is_counted_whole_and_in_parts() -> None:
     assert tally.runs == 2
 
 
+def test_a_call_made_in_one_step_is_two_calls_and_a_run_that_waited_for_nothing() -> None:
+    tally, total = Tally(), Tally()
+    tally.note_at_once("aclnnAdd", 1000)
+    tally.note_at_once("aclnnAdd", 2000)
+    tally.note_run("aclnnAdd", 10, 0, 30, 0)
+    tally.note_failure_at_once("aclnnAdd", InvalidParameterError("no"))
+    total.add(tally)
+    total.add(Tally())
+    cell = total.cells["aclnnAdd"]
+    counts = [sum(cell[part : part + SUM]) for part in (WHOLE, QUEUE, COPY_IN, RUN, COPY_OUT)]
+    sums = [cell[part + SUM] for part in (WHOLE, QUEUE, COPY_IN, RUN, COPY_OUT)]
+    assert (counts, sums) == ([3, 3, 0, 3, 0], [3040, 10, 0, 3030, 0])
+    assert dict(total.methods) == {"get_workspace_size": 3, "execute": 3}
+    assert dict(total.failures) == {("aclnnAdd", "INVALID_PARAMETER", 161002): 1}
+
+
 def test_errors_of_ours_keep_their_reason_and_others_are_internal() -> None:
     assert failure_of(InvalidParameterError("no"), "aclnnAdd") == (
         "aclnnAdd",

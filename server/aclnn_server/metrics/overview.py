@@ -94,7 +94,9 @@ def _samples(totals: Mapping[Group, Tally], contexts: list[Context]) -> dict[obj
             samples[context.id] = Sample.of(context.meter.total())
             for session in context.list_sessions():
                 if session.tally is not None:
-                    samples[session.id] = Sample.of(session.tally)
+                    done = Tally()
+                    done.add(session.tally)
+                    samples[session.id] = Sample.of(done)
     return samples
 
 

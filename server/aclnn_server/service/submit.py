@@ -122,9 +122,6 @@ class SubmitCalls:
             if position + 1 < len(commands):
                 both = self._known.run(call, command, commands[position + 1])
                 if both is not None:
-                    if (tally := call.tally) is not None:
-                        tally.methods["get_workspace_size"] += 1
-                        tally.methods["execute"] += 1
                     return both
             result = self._result(call, command)
         except Exception as error:

@@ -135,10 +135,10 @@ def _compute(
         context.device.run(call.plan, storages, workspace, session.device_stream)
     except BaseException as error:
         if tally is not None:
-            tally.note_failure(call.operator, error)
+            tally.note_failure_at_once(call.operator, error)
         return error if isinstance(error, AclnnError) else context.environment.unexpected(error)
     if tally is not None:
-        tally.note_run(call.operator, 0, 0, time.monotonic_ns() - begin, 0)
+        tally.note_at_once(call.operator, time.monotonic_ns() - begin)
     return None
 
 

@@ -23,6 +23,8 @@ SUM = WIDTH - 1
 WHOLE, QUEUE, COPY_IN, RUN, COPY_OUT = range(0, 5 * WIDTH, WIDTH)
 """Where the distributions of a cell begin."""
 CELL = 5 * WIDTH
+AT_ONCE = ("get_workspace_size", "execute")
+"""The two calls that one step can do."""
 
 Group = tuple[int | None, str]
 """Index of a device, and the name of an owner; ``None`` for what belongs to no context."""
@@ -33,11 +35,13 @@ Failure = tuple[str, str, int]
 class Tally:
     """Counts of what one thread at a time does."""
 
-    __slots__ = ("cells", "errors", "failures", "methods", "received", "sent")
+    __slots__ = ("at_once", "cells", "errors", "failures", "methods", "received", "sent")
 
     def __init__(self) -> None:
         self.cells: dict[str, list[int]] = {}
         """Distributions of the times of runs that ended well, by operator: :data:`WHOLE` and the parts."""
+        self.at_once: dict[str, list[int]] = {}
+        """Distributions of the times of calls that were planned and run in one step."""
         self.failures: dict[Failure, int] = defaultdict(int)
         """Runs that failed."""
         self.methods: dict[str, int] = defaultdict(int)
@@ -69,25 +73,58 @@ class Tally:
             cell[COPY_OUT + (copy_out - 1).bit_length()] += 1
             cell[COPY_OUT + SUM] += copy_out
 
+    def note_at_once(self, name: str, run: int) -> None:
+        """Counts a call that was planned and run in one step, and ended well: both phases and the run.
+
+        These are the quickest calls, and this is what counting adds to each.
+        """
+        times = self.at_once.get(name)
+        if times is None:
+            times = self.at_once[name] = [0] * WIDTH
+        times[(run - 1).bit_length()] += 1
+        times[SUM] += run
+
     def note_failure(self, name: str, error: BaseException) -> None:
         """Counts a run that failed."""
         self.failures[failure_of(error, name)] += 1
 
-    @property
-    def runs(self) -> int:
-        """Runs that ended well."""
-        return sum(sum(cell[WHOLE : WHOLE + SUM]) for cell in list(self.cells.values()))
-
     def add(self, other: Tally) -> None:
         """Adds another's counts to these; the other may be written meanwhile."""
         for name, cell in list(other.cells.items()):
-            mine = self.cells.get(name)
-            self.cells[name] = list(map(operator.add, mine, cell)) if mine else list(cell)
+            self._add_cell(name, cell)
+        for name, times in list(other.at_once.items()):
+            self._add_at_once(name, list(times))
         _add_counts(self.failures, other.failures)
         _add_counts(self.methods, other.methods)
         _add_counts(self.errors, other.errors)
         self.received += other.received
         self.sent += other.sent
+
+    def _add_at_once(self, name: str, times: list[int]) -> None:
+        count = sum(times[:SUM])
+        if not count:
+            return
+        cell = [0] * CELL
+        cell[WHOLE : WHOLE + WIDTH] = cell[RUN : RUN + WIDTH] = times
+        cell[QUEUE] = count
+        self._add_cell(name, cell)
+        for method in AT_ONCE:
+            self.methods[method] += count
+
+    def _add_cell(self, name: str, cell: list[int]) -> None:
+        mine = self.cells.get(name)
+        self.cells[name] = list(map(operator.add, mine, cell)) if mine else list(cell)
+
+    def note_failure_at_once(self, name: str, error: BaseException) -> None:
+        """Counts a call that was planned and run in one step, and failed."""
+        self.note_failure(name, error)
+        for method in AT_ONCE:
+            self.methods[method] += 1
+
+    @property
+    def runs(self) -> int:
+        """Runs that ended well, of a tally that others were added to."""
+        return sum(sum(cell[WHOLE : WHOLE + SUM]) for cell in self.cells.values())
 
 
 def _add_counts(mine: dict[_K, int], others: dict[_K, int]) -> None:
