@@ -43,8 +43,12 @@ class ServerConfig:
     soc: str = _setting(
         "reference", "product whose dtype rules are enforced; reference accepts all"
     )
-    threads: int = _setting(0, "threads that one kernel may use; 0: one per core")
-    workers: int = _setting(0, "streams whose large work runs at the same time; 0: one per core")
+    threads: int = _setting(
+        0, "threads that one kernel may use; 0: one per core that this process has"
+    )
+    workers: int = _setting(
+        0, "streams whose large work runs at the same time; 0: one per core that this process has"
+    )
     lease_seconds: float = _setting(60.0, "seconds after which a silent client's context ends")
     grace_seconds: float = _setting(10.0, "seconds that running work gets when the server stops")
     allow_insecure: bool = _setting(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from aclnn_server.backends.base import Backend
 from aclnn_server.config import ConfigError, ServerConfig
 from aclnn_server.health import SERVICE_NAME as HEALTH_SERVICE
 from aclnn_server.health import Health
+from aclnn_server.machine import Machine
 from aclnn_server.metrics.overview import Observer
 from aclnn_server.metrics.port import check_address as check_metrics_address
 from aclnn_server.metrics.port import open_endpoint
@@ -81,7 +81,7 @@ class Server:
         check_metrics_address(config)
         self._entrance = Entrance(config, lambda tenant: self.registry.evict(tenant), clock)
         self.backend = backend or open_backend(config.backend, **_backend_options(config))
-        self._workers = Workers(config.workers or os.cpu_count() or 1)
+        self._workers = Workers(config.workers or Machine().processors())
         meters = Meters() if config.metering else None
         kept = KeptAnswers(config.max_kept_bytes)
         environment = Environment(config.limits, self._workers, clock, unexpected, meters, kept)

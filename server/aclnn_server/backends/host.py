@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from aclnn.errors import OutOfMemoryError
 from aclnn_server.backends.base import Device, DeviceStream
-from aclnn_server.backends.host_memory import HostMemory, fields
+from aclnn_server.machine import Machine, fields
 from aclnn_server.operators.threads import ALIGNMENT, aligned
 
 Array = npt.NDArray[Any]
@@ -31,11 +31,11 @@ class HostDevice(Device):
     def __init__(self, index: int = 0) -> None:
         self.index = index
         self.name = processor_name()
-        self._memory = HostMemory()
+        self._machine = Machine()
 
     def memory_info(self) -> tuple[int, int]:
         """Free and total bytes for this process; zeros where not known."""
-        return self._memory.info()
+        return self._machine.memory()
 
     def allocate(self, size: int) -> Array:
         """Allocates zeroed bytes, aligned to a cache line; large ones take no memory until written."""

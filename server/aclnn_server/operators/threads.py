@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from aclnn_server.machine import Machine
 
 Array = npt.NDArray[Any]
 
@@ -72,7 +73,7 @@ class Threads:
     """
 
     def __init__(self, count: int | None = None) -> None:
-        self.count = count or len(os.sched_getaffinity(0))
+        self.count = count or Machine().processors()
         # It starts its threads when they are first needed.
         self._pool = ThreadPoolExecutor(max(1, self.count - 1), thread_name_prefix="kernel")
         self._idle: list[Scratch] = []
