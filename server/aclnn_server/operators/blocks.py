@@ -31,6 +31,8 @@ WORKSPACE_UNIT = 512
 KERNEL_ARRAYS = 6
 """Arrays of scratch memory that a kernel may take."""
 _PARTIAL = np.dtype(np.float64)
+FEW = 4096
+"""Elements of a block below which a compiled pass is not worth its beginning."""
 _STREAM = 1 << 19
 """Elements of a block that each operation reads and writes once, so that it needs no room in the cache."""
 
@@ -43,6 +45,11 @@ computed in, where :class:`Types` says nothing else. It may take up to :data:`KE
 `out` from `scratch`, a :class:`~aclnn_server.operators.threads.Scratch`. `out` may be the same memory
 as an input: no input may be read after `out` is first written, except by the operation that writes it.
 """
+
+Fusing = Callable[[np.dtype[Any]], Callable[..., object] | None]
+"""A kernel's method ``fused``, if it has one. For an element type it gives what casts, computes and rounds
+in one pass, ``compute(*inputs, out)``, where all tensors are of that type, contiguous and of one shape. The
+bits are the kernel's own, but for which NaN comes of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +223,7 @@ class _Blocks:
         self._kernel = kernel
         self._operands = operands
         self._types = types
+        self._fused: Fusing | None = getattr(kernel, "fused", None)
         self._loaded = [types.loaded(place) for place in range(len(operands))]
         self._written = types.result if types.result == types.rounded else None
         """Type of an output that the kernel can write to."""
@@ -240,12 +248,26 @@ class _Blocks:
 
     def write(self, scratch: Scratch, inputs: Sequence[Array], output: Array) -> None:
         """Computes a block into its place in the output."""
+        if output.size >= FEW and self._in_one_pass(inputs, output):
+            return
         if output.dtype == self._written:
             self._kernel(*self._load(scratch, inputs), out=output, scratch=scratch)
             return
         result = scratch.take(output.shape, self._types.result)
         self._compute(scratch, inputs, result)
         _round(scratch, result, self._types.rounded, output)
+
+    def _in_one_pass(self, inputs: Sequence[Array], output: Array) -> bool:
+        if self._fused is None or not all(
+            array.dtype == output.dtype and array.shape == output.shape and array.flags.c_contiguous
+            for array in (*inputs, output)
+        ):
+            return False
+        compute = self._fused(output.dtype)
+        if compute is None or output.dtype != self._types.rounded:
+            return False
+        compute(*inputs, output)
+        return True
 
     def sum(self, scratch: Scratch, inputs: Sequence[Array], shape: Shape) -> np.floating[Any]:
         """Computes a block of the given shape and gives the sum of its elements."""

@@ -1,14 +1,18 @@
-"""Casts of blocks between element types, with FLOAT16 by tables.
+"""Casts of blocks between element types, those of 16-bit floats by faster ways than NumPy's.
 
-NumPy casts FLOAT16 one element at a time, with branches. A look-up is about twice as fast and gives
-the same bits; it also is one call, for whose time other threads run.
+NumPy casts FLOAT16 one element at a time, with branches. A look-up in a table is about twice as fast; the
+processor's own instructions, by numba where that is installed, are twenty times as fast. All give the same
+values (of NaN, the sign and that it is NaN).
 """
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +20,7 @@ Array = npt.NDArray[Any]
 
 _HALF = np.dtype(np.float16)
 _SINGLE = np.dtype(np.float32)
+_BRAIN = np.dtype(ml_dtypes.bfloat16)
 _SMALL = 4096
 """Elements below which NumPy's own cast is as fast."""
 
@@ -32,6 +37,8 @@ def widen(source: Array, target: Array) -> None:
         source: any strides.
         target: another array, any strides.
     """
+    if source.size >= _SMALL and target.dtype == _SINGLE and _compiled(source, target, source):
+        return
     fast = source.dtype == _HALF and target.dtype == _SINGLE and target.flags.c_contiguous
     if fast and source.size >= _SMALL:
         np.take(_singles(), source.view(np.uint16), out=target, mode="wrap")
@@ -47,6 +54,8 @@ def narrow(source: Array, target: Array, scratch: Array) -> None:
         target: another array, any strides.
         scratch: contiguous array of the shape and type of `source`; overwritten.
     """
+    if source.size >= _SMALL and source.dtype == _SINGLE and _compiled(source, target, target):
+        return
     fast = source.dtype == _SINGLE and target.dtype == _HALF and target.flags.c_contiguous
     if fast and source.size >= _SMALL:
         bits, index = source.view(np.uint32), scratch.view(np.uint32)
@@ -57,6 +66,40 @@ def narrow(source: Array, target: Array, scratch: Array) -> None:
         np.take(_halves(), index, out=target, mode="wrap")
     else:
         np.copyto(target, source, casting="unsafe")
+
+
+def _compiled(source: Array, target: Array, narrow: Array) -> bool:
+    """Casts by a compiled loop; tells whether there is one. `narrow` is the one of both that has 16 bits."""
+    loop = loops().get((source.dtype, target.dtype))
+    if loop is None or not (source.flags.c_contiguous and target.flags.c_contiguous):
+        return False
+    if narrow is source:
+        source = source.view(np.uint16)
+    else:
+        target = target.view(np.uint16)
+    loop(source.reshape(-1), target.reshape(-1))
+    return True
+
+
+@cache
+def has_compiler() -> bool:
+    """Whether numba is installed."""
+    return importlib.util.find_spec("numba") is not None
+
+
+@cache
+def loops() -> dict[tuple[np.dtype[Any], np.dtype[Any]], Callable[[Array, Array], object]]:
+    """Compiled casts by source and target type; none where numba is not installed."""
+    if not has_compiler():
+        return {}
+    from aclnn_server.operators import compiled
+
+    return {
+        (_HALF, _SINGLE): compiled.widen_half,
+        (_SINGLE, _HALF): compiled.narrow_half,
+        (_BRAIN, _SINGLE): compiled.widen_brain,
+        (_SINGLE, _BRAIN): compiled.narrow_brain,
+    }
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy.typing as npt
 from aclnn import dtypes
 from aclnn.pythonic import REDUCTIONS, Result
 from aclnn_server.operators import device_smooth_l1
-from aclnn_server.operators.blocks import elementwise, reduction
+from aclnn_server.operators.blocks import FEW, elementwise, reduction
+from aclnn_server.operators.casts import has_compiler
 from aclnn_server.operators.checks import (
     AtLeast,
     Broadcasts,
@@ -36,7 +38,7 @@ FLOATS = (dtypes.FLOAT, dtypes.FLOAT16, dtypes.BF16)
 _LOSS = ("self", "target")
 _BACKWARD = ("gradOutput", "self", "target")
 _ONE = np.float32(1)
-_FEW = 4096
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -61,6 +63,28 @@ class SmoothL1Gradient:
             np.multiply(slope, grad, out=slope)
             np.multiply(slope, self._factor, out=out)
 
+    def fused(self, dtype: np.dtype[Any]) -> Callable[..., object] | None:
+        """One compiled pass, where numba is installed and beta is neither 0 nor infinite."""
+        if not (has_compiler() and 0 < self._beta < np.inf):
+            return None
+        from aclnn_server.operators import compiled
+
+        loops = {
+            np.dtype(np.float32): compiled.gradient_single,
+            np.dtype(np.float16): compiled.gradient_half,
+            dtypes.BF16.numpy: compiled.gradient_brain,
+        }
+        loop = loops.get(dtype)
+        if loop is None:
+            return None
+        bits = np.float32 if dtype.itemsize == 4 else np.uint16
+
+        def compute(grad: Array, x: Array, y: Array, out: Array) -> None:
+            flat = [array.view(bits).reshape(-1) for array in (grad, x, y, out)]
+            loop(*flat[:3], self._beta, self._factor, flat[3])
+
+        return compute
+
     def _to_slope(self, x: Array) -> None:
         if self._beta == 0:
             np.sign(x.copy(), out=x)  # in place it is an order of magnitude slower
@@ -74,7 +98,7 @@ class SmoothL1Gradient:
 
 def _cut_off(x: Array) -> None:
     """Cuts off what is outside of -1 and 1; NaN stays."""
-    if x.size < _FEW:  # np.clip takes longer to begin than two functions
+    if x.size < FEW:  # np.clip takes longer to begin than two functions
         np.maximum(x, -_ONE, out=x)
         np.minimum(x, _ONE, out=x)
     else:
