@@ -65,6 +65,14 @@ class ServerConfig:
         "", "TOML file of the tokens that clients need, made with aclnn-serve token"
     )
     socket_mode: str = _setting("600", "permissions of the file of --listen unix:PATH, in octal")
+    shared_memory: bool = _setting(
+        True, "offer clients on this machine memory that they share with the server"
+    )
+    shared_memory_dir: str = _setting(
+        "",
+        "DIR that clients see too, for the socket where they get shared memory; without it that of "
+        "--listen unix:PATH, else /dev/shm",
+    )
     max_message_bytes: int = _setting(Limits.message_bytes, "bytes of one message")
     max_tensor_bytes: int = _setting(Limits.tensor_bytes, "bytes of one tensor's storage")
     max_context_bytes: int = _setting(Limits.context_bytes, "bytes of device memory of one context")
@@ -150,7 +158,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _metavar(setting: dataclasses.Field[Any]) -> str:
     if setting.default == "":
-        return "FILE"
+        return "DIR" if setting.name.endswith("_dir") else "FILE"
     if setting.name.endswith("_seconds"):
         return "SECONDS"
     return "TEXT" if isinstance(setting.default, str) else "N"

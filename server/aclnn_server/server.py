@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection
 from aclnn import __version__
 from aclnn_server.access.entrance import Entrance
 from aclnn_server.access.listening import ListenError
+from aclnn_server.access.sharing import features, open_handover
 from aclnn_server.backends import open_backend
 from aclnn_server.backends.base import Backend
 from aclnn_server.config import ConfigError, ServerConfig
@@ -33,6 +34,7 @@ from aclnn_server.service.rpc import SERVICES, WAITING_CALLS, Service
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.sessions.batches import KeptAnswers
 from aclnn_server.sessions.context import Environment
+from aclnn_server.sessions.handover import Handover
 from aclnn_server.sessions.meters import Meters
 from aclnn_server.sessions.rates import Arrivals
 from aclnn_server.sessions.registry import Registry
@@ -84,10 +86,15 @@ class Server:
         self._workers = Workers(config.workers or Machine().processors())
         meters = Meters() if config.metering else None
         kept = KeptAnswers(config.max_kept_bytes)
-        environment = Environment(config.limits, self._workers, clock, unexpected, meters, kept)
+        self._handover = Handover()
+        environment = Environment(
+            config.limits, self._workers, clock, unexpected, meters, kept, self._handover
+        )
         arrivals = Arrivals(config.context_rate, config.client_context_rate, clock)
         self.registry = Registry(self.backend.devices, environment, arrivals)
-        self._server_calls = ServerCalls(config, self.backend, self.registry)
+        self._server_calls = ServerCalls(
+            config, self.backend, self.registry, lambda: features(self._handover)
+        )
         self._service = Service(
             self.registry,
             OperatorCalls(self.backend),
@@ -150,10 +157,11 @@ class Server:
         """Listens.
 
         Raises:
-            ListenError: the address is in use or not this machine's.
+            ListenError: the address is in use or not this machine's; a file or port beside it cannot be made.
         """
         try:
             self._port = self._entrance.open(self._grpc)
+            open_handover(self._handover, self.config, self.backend)
         except ListenError:
             self.stop(0)
             raise
@@ -224,6 +232,7 @@ class Server:
     def _end(self) -> None:
         self._grpc.stop(FLUSH_SECONDS).wait()
         self.registry.close()
+        self._handover.close()
         self._workers.stop()
         self._threads.shutdown()
         self._service.close()

@@ -370,8 +370,8 @@ GOLDEN: list[tuple[str, Message, str]] = [
     ),
     (
         "AttachSharedMemoryResponse",
-        device.AttachSharedMemoryResponse(segment_id=1, path="p", bytes=4096),
-        "0801120170188020",
+        device.AttachSharedMemoryResponse(segment_id=1, path="p", bytes=4096, secret=b"\1\2"),
+        "080112017018802022020102",
     ),
     (
         "DetachSharedMemoryRequest",

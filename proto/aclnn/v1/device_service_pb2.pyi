@@ -582,16 +582,23 @@ Global___SynchronizeStreamRequest: _TypeAlias = SynchronizeStreamRequest  # noqa
 
 @_typing.final
 class SynchronizeStreamResponse(_message.Message):
-    """Empty."""
+    """The stream's work is done."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    RETURNED_BUFFER_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def returned_buffer_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """As FreeResponse.returned_buffer_ids."""
+
     def __init__(
         self,
+        *,
+        returned_buffer_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["returned_buffer_ids", b"returned_buffer_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -704,7 +711,7 @@ class MallocRequest(_message.Message):
     bytes: _builtins.int
     """Size in bytes, at least 1."""
     segment_id: _builtins.int
-    """Segment of shared memory to place it in. 0: ordinary device memory."""
+    """Segment of shared memory to place it in, where no other buffer lies. 0: ordinary device memory."""
     segment_offset: _builtins.int
     """Bytes from the start of the segment; a multiple of 64. Only with segment_id."""
     def __init__(
@@ -774,16 +781,25 @@ Global___FreeRequest: _TypeAlias = FreeRequest  # noqa: Y015
 
 @_typing.final
 class FreeResponse(_message.Message):
-    """Empty."""
+    """The buffer is freed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    RETURNED_BUFFER_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def returned_buffer_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Buffers of the context that were freed, lay in segments, and are used by no work any more: others may be
+        placed where they were. Each is told once, here or by SynchronizeStream.
+        """
+
     def __init__(
         self,
+        *,
+        returned_buffer_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["returned_buffer_ids", b"returned_buffer_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1403,22 +1419,26 @@ class AttachSharedMemoryResponse(_message.Message):
     SEGMENT_ID_FIELD_NUMBER: _builtins.int
     PATH_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
     segment_id: _builtins.int
     """Names the segment in MallocRequest."""
     path: _builtins.str
-    """File to map, as the server made and named it."""
+    """Unix socket where the client gets it, as the server made and named it."""
     bytes: _builtins.int
-    """Size in bytes."""
+    """Size in bytes, at least what was asked for."""
+    secret: _builtins.bytes
+    """What to send there; good once."""
     def __init__(
         self,
         *,
         segment_id: _builtins.int = ...,
         path: _builtins.str = ...,
         bytes: _builtins.int = ...,
+        secret: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "path", b"path", "segment_id", b"segment_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "path", b"path", "secret", b"secret", "segment_id", b"segment_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -255,11 +255,12 @@ class DeviceServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Malloc(self, request, context):
-        """Allocates a buffer of device memory; its content begins as zeros.
-        Repeat: safe with a client-chosen id and the same size.
-        Status: NOT_FOUND (context), ALREADY_EXISTS (buffer_id in use with another size),
+        """Allocates a buffer of device memory; its content begins as zeros. In a segment, it is what is there.
+        Repeat: safe with a client-chosen id, the same size and the same place.
+        Status: NOT_FOUND (context, segment), ALREADY_EXISTS (buffer_id in use with another size or place),
         RESOURCE_EXHAUSTED (207001, quota or device memory; the message tells asked, free and limit),
-        INVALID_ARGUMENT (161002, more bytes than one buffer may have). Retry: after freeing.
+        INVALID_ARGUMENT (161002, more bytes than one buffer may have, a place outside the segment or where
+        another buffer lies). Retry: after freeing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -374,18 +375,23 @@ class DeviceServiceServicer:
 
     def AttachSharedMemory(self, request, context):
         """Makes a segment of memory that a client on the same machine can map; buffers are placed in it with
-        MallocRequest.segment_id. The server makes, names and owns the segment; it ends with its context.
+        MallocRequest.segment_id. The server makes, names and owns the segment; it ends with its context. The
+        client gets it over a Unix socket: it connects (sequenced packets) and sends the secret as one packet,
+        once; the answer is one byte, with the open file (SCM_RIGHTS). The client keeps the connection open as
+        long as it maps the segment: when the context ends, what is in the segment stays as it is, and on the
+        account of the client's token, until the connection ends too.
         Repeat: each call makes another segment.
-        Status: NOT_FOUND (context), RESOURCE_EXHAUSTED, UNIMPLEMENTED (207000, not offered by this server or to
-        this client). Retry: no.
+        Status: NOT_FOUND (context), INVALID_ARGUMENT (161002, no bytes), RESOURCE_EXHAUSTED (207001, quota or
+        device memory; 207012, number of segments), UNIMPLEMENTED (207000, not offered by this server, or the
+        memory of the device cannot be shared). Retry: no.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DetachSharedMemory(self, request, context):
-        """Ends a segment. Its buffers must be freed first.
-        Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (buffers in it).
+        """Ends a segment; what is in it is gone. Its buffers must be freed first.
+        Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (107006, buffers in it).
         Retry: no.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -110,11 +110,12 @@ class DeviceServiceStub:
     Status: NOT_FOUND, FAILED_PRECONDITION (default stream). Retry: no.
     """
     Malloc: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.MallocRequest, _device_service_pb2.MallocResponse]
-    """Allocates a buffer of device memory; its content begins as zeros.
-    Repeat: safe with a client-chosen id and the same size.
-    Status: NOT_FOUND (context), ALREADY_EXISTS (buffer_id in use with another size),
+    """Allocates a buffer of device memory; its content begins as zeros. In a segment, it is what is there.
+    Repeat: safe with a client-chosen id, the same size and the same place.
+    Status: NOT_FOUND (context, segment), ALREADY_EXISTS (buffer_id in use with another size or place),
     RESOURCE_EXHAUSTED (207001, quota or device memory; the message tells asked, free and limit),
-    INVALID_ARGUMENT (161002, more bytes than one buffer may have). Retry: after freeing.
+    INVALID_ARGUMENT (161002, more bytes than one buffer may have, a place outside the segment or where
+    another buffer lies). Retry: after freeing.
     """
     Free: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.FreeRequest, _device_service_pb2.FreeResponse]
     """Frees a buffer. Its id is free at once; its memory is, when queued work that uses it has ended.
@@ -177,14 +178,19 @@ class DeviceServiceStub:
     """
     AttachSharedMemory: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.AttachSharedMemoryRequest, _device_service_pb2.AttachSharedMemoryResponse]
     """Makes a segment of memory that a client on the same machine can map; buffers are placed in it with
-    MallocRequest.segment_id. The server makes, names and owns the segment; it ends with its context.
+    MallocRequest.segment_id. The server makes, names and owns the segment; it ends with its context. The
+    client gets it over a Unix socket: it connects (sequenced packets) and sends the secret as one packet,
+    once; the answer is one byte, with the open file (SCM_RIGHTS). The client keeps the connection open as
+    long as it maps the segment: when the context ends, what is in the segment stays as it is, and on the
+    account of the client's token, until the connection ends too.
     Repeat: each call makes another segment.
-    Status: NOT_FOUND (context), RESOURCE_EXHAUSTED, UNIMPLEMENTED (207000, not offered by this server or to
-    this client). Retry: no.
+    Status: NOT_FOUND (context), INVALID_ARGUMENT (161002, no bytes), RESOURCE_EXHAUSTED (207001, quota or
+    device memory; 207012, number of segments), UNIMPLEMENTED (207000, not offered by this server, or the
+    memory of the device cannot be shared). Retry: no.
     """
     DetachSharedMemory: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.DetachSharedMemoryRequest, _device_service_pb2.DetachSharedMemoryResponse]
-    """Ends a segment. Its buffers must be freed first.
-    Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (buffers in it).
+    """Ends a segment; what is in it is gone. Its buffers must be freed first.
+    Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (107006, buffers in it).
     Retry: no.
     """
     Submit: _grpc.StreamStreamMultiCallable[_device_service_pb2.SubmitRequest, _device_service_pb2.SubmitResponse]
@@ -258,11 +264,12 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     Status: NOT_FOUND, FAILED_PRECONDITION (default stream). Retry: no.
     """
     Malloc: _aio.UnaryUnaryMultiCallable[_device_service_pb2.MallocRequest, _device_service_pb2.MallocResponse]  # type: ignore[assignment]
-    """Allocates a buffer of device memory; its content begins as zeros.
-    Repeat: safe with a client-chosen id and the same size.
-    Status: NOT_FOUND (context), ALREADY_EXISTS (buffer_id in use with another size),
+    """Allocates a buffer of device memory; its content begins as zeros. In a segment, it is what is there.
+    Repeat: safe with a client-chosen id, the same size and the same place.
+    Status: NOT_FOUND (context, segment), ALREADY_EXISTS (buffer_id in use with another size or place),
     RESOURCE_EXHAUSTED (207001, quota or device memory; the message tells asked, free and limit),
-    INVALID_ARGUMENT (161002, more bytes than one buffer may have). Retry: after freeing.
+    INVALID_ARGUMENT (161002, more bytes than one buffer may have, a place outside the segment or where
+    another buffer lies). Retry: after freeing.
     """
     Free: _aio.UnaryUnaryMultiCallable[_device_service_pb2.FreeRequest, _device_service_pb2.FreeResponse]  # type: ignore[assignment]
     """Frees a buffer. Its id is free at once; its memory is, when queued work that uses it has ended.
@@ -325,14 +332,19 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     """
     AttachSharedMemory: _aio.UnaryUnaryMultiCallable[_device_service_pb2.AttachSharedMemoryRequest, _device_service_pb2.AttachSharedMemoryResponse]  # type: ignore[assignment]
     """Makes a segment of memory that a client on the same machine can map; buffers are placed in it with
-    MallocRequest.segment_id. The server makes, names and owns the segment; it ends with its context.
+    MallocRequest.segment_id. The server makes, names and owns the segment; it ends with its context. The
+    client gets it over a Unix socket: it connects (sequenced packets) and sends the secret as one packet,
+    once; the answer is one byte, with the open file (SCM_RIGHTS). The client keeps the connection open as
+    long as it maps the segment: when the context ends, what is in the segment stays as it is, and on the
+    account of the client's token, until the connection ends too.
     Repeat: each call makes another segment.
-    Status: NOT_FOUND (context), RESOURCE_EXHAUSTED, UNIMPLEMENTED (207000, not offered by this server or to
-    this client). Retry: no.
+    Status: NOT_FOUND (context), INVALID_ARGUMENT (161002, no bytes), RESOURCE_EXHAUSTED (207001, quota or
+    device memory; 207012, number of segments), UNIMPLEMENTED (207000, not offered by this server, or the
+    memory of the device cannot be shared). Retry: no.
     """
     DetachSharedMemory: _aio.UnaryUnaryMultiCallable[_device_service_pb2.DetachSharedMemoryRequest, _device_service_pb2.DetachSharedMemoryResponse]  # type: ignore[assignment]
-    """Ends a segment. Its buffers must be freed first.
-    Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (buffers in it).
+    """Ends a segment; what is in it is gone. Its buffers must be freed first.
+    Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (107006, buffers in it).
     Retry: no.
     """
     Submit: _aio.StreamStreamMultiCallable[_device_service_pb2.SubmitRequest, _device_service_pb2.SubmitResponse]  # type: ignore[assignment]
@@ -463,11 +475,12 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _device_service_pb2.MallocRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_device_service_pb2.MallocResponse, _abc.Awaitable[_device_service_pb2.MallocResponse]]:
-        """Allocates a buffer of device memory; its content begins as zeros.
-        Repeat: safe with a client-chosen id and the same size.
-        Status: NOT_FOUND (context), ALREADY_EXISTS (buffer_id in use with another size),
+        """Allocates a buffer of device memory; its content begins as zeros. In a segment, it is what is there.
+        Repeat: safe with a client-chosen id, the same size and the same place.
+        Status: NOT_FOUND (context, segment), ALREADY_EXISTS (buffer_id in use with another size or place),
         RESOURCE_EXHAUSTED (207001, quota or device memory; the message tells asked, free and limit),
-        INVALID_ARGUMENT (161002, more bytes than one buffer may have). Retry: after freeing.
+        INVALID_ARGUMENT (161002, more bytes than one buffer may have, a place outside the segment or where
+        another buffer lies). Retry: after freeing.
         """
 
     @_abc_1.abstractmethod
@@ -608,10 +621,15 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_device_service_pb2.AttachSharedMemoryResponse, _abc.Awaitable[_device_service_pb2.AttachSharedMemoryResponse]]:
         """Makes a segment of memory that a client on the same machine can map; buffers are placed in it with
-        MallocRequest.segment_id. The server makes, names and owns the segment; it ends with its context.
+        MallocRequest.segment_id. The server makes, names and owns the segment; it ends with its context. The
+        client gets it over a Unix socket: it connects (sequenced packets) and sends the secret as one packet,
+        once; the answer is one byte, with the open file (SCM_RIGHTS). The client keeps the connection open as
+        long as it maps the segment: when the context ends, what is in the segment stays as it is, and on the
+        account of the client's token, until the connection ends too.
         Repeat: each call makes another segment.
-        Status: NOT_FOUND (context), RESOURCE_EXHAUSTED, UNIMPLEMENTED (207000, not offered by this server or to
-        this client). Retry: no.
+        Status: NOT_FOUND (context), INVALID_ARGUMENT (161002, no bytes), RESOURCE_EXHAUSTED (207001, quota or
+        device memory; 207012, number of segments), UNIMPLEMENTED (207000, not offered by this server, or the
+        memory of the device cannot be shared). Retry: no.
         """
 
     @_abc_1.abstractmethod
@@ -620,8 +638,8 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _device_service_pb2.DetachSharedMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_device_service_pb2.DetachSharedMemoryResponse, _abc.Awaitable[_device_service_pb2.DetachSharedMemoryResponse]]:
-        """Ends a segment. Its buffers must be freed first.
-        Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (buffers in it).
+        """Ends a segment; what is in it is gone. Its buffers must be freed first.
+        Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (107006, buffers in it).
         Retry: no.
         """
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aclnn.dtypes import DType
+from aclnn.errors import UnsupportedError
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature
 from aclnn.tensors import Scalar, TensorSpec
@@ -100,6 +101,26 @@ class Moment(ABC):
         """Time between two moments that were reached; negative where `earlier` was reached later."""
 
 
+class SharedMemory(ABC):
+    """Memory of a device that another process of the machine can map as well, by an open file."""
+
+    memory: Memory
+    """The whole of it, as the device's other memory is; it goes with the last reference to it."""
+
+    @property
+    @abstractmethod
+    def file(self) -> int:
+        """Number of the open file; not to be closed. Only before :meth:`close_file`."""
+
+    @abstractmethod
+    def close_file(self) -> None:
+        """Closes the file; the memory stays, here and where the file was handed to."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Gives every page back to the system: whoever still maps the memory reads zeros from now on."""
+
+
 class Device(ABC):
     """One device, open."""
 
@@ -109,6 +130,8 @@ class Device(ABC):
     """Whether a plan may be run for every equal call, by any thread, and :meth:`discard` does nothing."""
     asynchronous: bool = False
     """Whether what is queued in a stream may go on after the call that queued it has returned."""
+    shares_memory: bool = False
+    """Whether :meth:`share` can be tried at all."""
 
     @abstractmethod
     def memory_info(self) -> tuple[int, int]:
@@ -129,6 +152,17 @@ class Device(ABC):
     @abstractmethod
     def wrap(self, data: memoryview) -> Memory:
         """Makes device memory that holds `data`, without a copy where the device can read it in place."""
+
+    def share(self, size: int) -> SharedMemory:
+        """Allocates `size` zeroed bytes (at least 1) that another process can map as well.
+
+        What lies in it may change at any time, by that process; no change may lead out of it.
+
+        Raises:
+            UnsupportedError: 207000, memory of this device cannot be shared, or the system does not let it.
+            OutOfMemoryError: 207001, the device has no room.
+        """
+        raise UnsupportedError("memory of this device cannot be shared with another process")
 
     @abstractmethod
     def slice(self, memory: Memory, offset: int, size: int) -> Memory:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 import platform
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from aclnn.errors import OutOfMemoryError
+from aclnn.errors import OutOfMemoryError, UnsupportedError
 from aclnn_server.backends.base import Device, DeviceStream
+from aclnn_server.backends.shared import SharedHostMemory
 from aclnn_server.machine import Machine, fields
 from aclnn_server.operators.threads import ALIGNMENT, aligned
 
@@ -27,6 +29,7 @@ class HostDevice(Device):
     """
 
     shares_plans = True
+    shares_memory = True
 
     def __init__(self, index: int = 0) -> None:
         self.index = index
@@ -39,14 +42,25 @@ class HostDevice(Device):
 
     def allocate(self, size: int) -> Array:
         """Allocates zeroed bytes, aligned to a cache line; large ones take no memory until written."""
-        if size >= _ASK_FIRST:
-            free, total = self.memory_info()
-            if total and free < size:
-                raise self._out_of_memory(size)
+        self._check_free(size)
         try:
             return aligned(np.zeros(size + ALIGNMENT, np.uint8), size)
         except MemoryError:
             raise self._out_of_memory(size) from None
+
+    def share(self, size: int) -> SharedHostMemory:
+        """Allocates zeroed bytes of whole pages; they take no memory until written."""
+        self._check_free(size)
+        try:
+            return SharedHostMemory(-(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+        except (AttributeError, OSError):
+            raise UnsupportedError("this machine gives no memory that can be shared") from None
+
+    def _check_free(self, size: int) -> None:
+        if size >= _ASK_FIRST:
+            free, total = self.memory_info()
+            if total and free < size:
+                raise self._out_of_memory(size)
 
     def _out_of_memory(self, size: int) -> OutOfMemoryError:
         free, total = self.memory_info()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from aclnn.errors import InvalidParameterError, NotReadyError, UnsupportedError, WaitTimeoutError
+from aclnn.errors import InvalidParameterError, NotReadyError, WaitTimeoutError
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.wire import BulkRead, BulkWrite
 from aclnn_server.backends.base import DeviceStream, Memory
@@ -33,10 +33,13 @@ class DeviceCalls:
         timeout = seconds(request.timeout, "timeout") if request.HasField("timeout") else None
         if request.stream_id:
             sessions = [call.session(request)]
+            context = sessions[0].context
         else:
-            sessions = list(call.context(request).sessions.values())
+            context = call.context(request)
+            sessions = list(context.sessions.values())
         synchronize(sessions, timeout, call.expired)
-        return pb.SynchronizeStreamResponse()
+        returned = context.segments.take_returned()
+        return pb.SynchronizeStreamResponse(returned_buffer_ids=returned)
 
     def query_stream(self, call: Call, request: pb.QueryStreamRequest) -> pb.QueryStreamResponse:
         """Whether all work of a stream is done."""
@@ -61,15 +64,16 @@ class DeviceCalls:
 
     def malloc(self, call: Call, request: pb.MallocRequest) -> pb.MallocResponse:
         """A new buffer."""
-        if request.segment_id:
-            raise UnsupportedError("this server offers no shared memory", parameter="segment_id")
-        buffer = call.context(request).add_buffer(request.buffer_id, request.bytes)
+        buffer = call.context(request).add_buffer(
+            request.buffer_id, request.bytes, request.segment_id, request.segment_offset
+        )
         return pb.MallocResponse(buffer_id=buffer.id)
 
     def free(self, call: Call, request: pb.FreeRequest) -> pb.FreeResponse:
         """Frees a buffer."""
-        call.context(request).buffers.take(request.buffer_id).free()
-        return pb.FreeResponse()
+        context = call.context(request)
+        context.buffers.take(request.buffer_id).free()
+        return pb.FreeResponse(returned_buffer_ids=context.segments.take_returned())
 
     def memset(self, call: Call, request: pb.MemsetRequest) -> pb.MemsetResponse:
         """Fills bytes."""
@@ -156,16 +160,18 @@ class DeviceCalls:
     def attach_shared_memory(
         self, call: Call, request: pb.AttachSharedMemoryRequest
     ) -> pb.AttachSharedMemoryResponse:
-        """Refused: not offered yet."""
-        call.context(request)
-        raise UnsupportedError("this server offers no shared memory")
+        """A new segment of shared memory."""
+        segment = call.context(request).segments.attach(request.bytes)
+        return pb.AttachSharedMemoryResponse(
+            segment_id=segment.id, path=segment.path, bytes=segment.size, secret=segment.secret
+        )
 
     def detach_shared_memory(
         self, call: Call, request: pb.DetachSharedMemoryRequest
     ) -> pb.DetachSharedMemoryResponse:
-        """Refused: not offered yet."""
-        call.context(request)
-        raise UnsupportedError("this server offers no shared memory")
+        """Ends a segment."""
+        call.context(request).segments.detach(request.segment_id)
+        return pb.DetachSharedMemoryResponse()
 
     # --- events -----------------------------------------------------------------------------------
 

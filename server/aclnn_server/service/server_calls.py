@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 
 from aclnn import PROTOCOL_VERSION, __version__
@@ -19,7 +20,22 @@ LONGEST_NAME = 100
 class ServerCalls:
     """Tells about the server, and opens and ends contexts."""
 
-    def __init__(self, config: ServerConfig, backend: Backend, registry: Registry) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        backend: Backend,
+        registry: Registry,
+        features: Callable[[], list[str]] = list,
+    ) -> None:
+        """Prepares the calls.
+
+        Args:
+            config: settings.
+            backend: what computes.
+            registry: contexts.
+            features: tells which optional features are offered.
+        """
+        self._features = features
         self._config = config
         self._backend = backend
         self._registry = registry
@@ -44,6 +60,7 @@ class ServerCalls:
             limits=pb.Limits(**asdict(tenant.narrow(self._config.limits))),
             usage=encode_usage(usage),
             default_lease=duration(self._config.lease_seconds),
+            features=self._features(),
         )
 
     def list_devices(self, call: Call, request: pb.ListDevicesRequest) -> pb.ListDevicesResponse:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from aclnn.errors import (
     AclnnError,
     ExecutorUsedError,
-    HandleExistsError,
     InvalidParameterError,
     NotReadyError,
     StreamDestroyedError,
@@ -22,9 +21,11 @@ from aclnn_server.sessions.answers import Answers
 from aclnn_server.sessions.batches import Batches, KeptAnswers
 from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.handles import Handles, check_room, unknown
+from aclnn_server.sessions.handover import Handover
 from aclnn_server.sessions.limits import Limits, Usage
 from aclnn_server.sessions.memory import Account, Buffer
 from aclnn_server.sessions.meters import ContextMeter, Meters
+from aclnn_server.sessions.segments import Segments
 from aclnn_server.sessions.streams import Mark, Stream, Workers
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
 from aclnn_server.sessions.waiting import Gone, Patience
@@ -47,6 +48,8 @@ class Environment:
     """Counts what is done, where it is to be counted."""
     kept_answers: KeptAnswers = field(default_factory=KeptAnswers)
     """Room for the answers that contexts keep."""
+    handover: Handover | None = None
+    """Gives clients of this machine segments of shared memory, where that is offered."""
 
 
 @dataclass(slots=True)
@@ -197,6 +200,8 @@ class Context:
         self.account = Account(device, limits.context_bytes, tenant.memory)
         self.buffers: Handles[Buffer] = Handles("buffer", limits.buffers)
         self.executors: Handles[Executor] = Handles("executor", limits.executors)
+        self.segments = Segments(self.account, environment.handover)
+        """Memory that its client maps too."""
         self.events: Handles[Event] = Handles("event", limits.events)
         self.batches = Batches(environment.kept_answers)
         self.answers = Answers(environment.kept_answers)
@@ -338,12 +343,15 @@ class Context:
 
     # --- buffers ----------------------------------------------------------------------------------
 
-    def add_buffer(self, buffer_id: int, size: int) -> Buffer:
-        """Allocates a buffer; a repeat with the same id and size finds the first one.
+    def add_buffer(
+        self, buffer_id: int, size: int, segment_id: int = 0, offset: int = 0
+    ) -> Buffer:
+        """Allocates a buffer, or lays it into a segment; a repeat of the same finds the first one.
 
         Raises:
-            InvalidParameterError: 161002, no bytes, or more than a buffer may have.
-            HandleExistsError: the id names a buffer of another size.
+            InvalidParameterError: 161002, no bytes, or more than a buffer may have; a place that cannot be.
+            HandleExistsError: the id names a buffer of another size, or in another place.
+            HandleNotFoundError: no such segment.
             OutOfMemoryError, LimitExceededError: quota, device memory or number of buffers.
         """
         if not 1 <= size <= self.limits.tensor_bytes:
@@ -352,11 +360,11 @@ class Context:
             )
         with self._lock:
             self._check_open()
-            buffer = self.buffers.add(buffer_id, lambda handle: Buffer(handle, size, self.account))
-        if buffer.size != size:
-            raise HandleExistsError(
-                f"buffer {buffer_id} exists with {buffer.size} bytes", parameter="buffer_id"
+            place = size, segment_id, offset
+            buffer = self.buffers.add(
+                buffer_id, lambda handle: self.segments.make_buffer(handle, *place)
             )
+        buffer.check_is(*place)
         return buffer
 
     # --- executors --------------------------------------------------------------------------------
@@ -466,6 +474,7 @@ class Context:
         self.batches.close()
         self.answers.close()
         with ExitStack() as last_first:  # what fails to end keeps nothing else from ending
+            last_first.callback(self.segments.end)
             for buffer in self.buffers.take_all():
                 last_first.callback(buffer.free)
             for executor in self.executors.take_all():

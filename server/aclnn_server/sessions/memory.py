@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from aclnn.errors import HandleNotFoundError, InvalidParameterError, OutOfMemoryError
-from aclnn_server.backends.base import Device, Memory
+from aclnn.errors import HandleExistsError, HandleNotFoundError, InvalidParameterError, OutOfMemoryError
+from aclnn_server.backends.base import Device, Memory, SharedMemory
 from aclnn_server.sessions.tenants import Allowance
 from aclnn_server.sessions.waiting import Gone
 
 if TYPE_CHECKING:
+    from aclnn_server.sessions.segments import Place
     from aclnn_server.sessions.streams import Stream
 
 
@@ -52,6 +53,20 @@ class Account:
             return self.device.wrap(data)
         except BaseException:
             self.credit(len(data))
+            raise
+
+    def share(self, size: int, what: str) -> SharedMemory:
+        """Allocates memory that another process can map too; :meth:`credit` takes it off the account.
+
+        Raises:
+            UnsupportedError: 207000, the device has no such memory.
+            OutOfMemoryError: as :meth:`allocate`.
+        """
+        self._charge(size, what)
+        try:
+            return self.device.share(size)
+        except BaseException:
+            self.credit(size)
             raise
 
     def release(self, memory: Memory, size: int) -> None:
@@ -110,11 +125,25 @@ class Buffer:
     Freed, it is gone for new calls at once; its memory goes back when no queued work uses it.
     """
 
-    __slots__ = ("_account", "_lock", "_uses", "freed", "id", "last_uses", "memory", "size")
+    __slots__ = (
+        "_account",
+        "_lock",
+        "_uses",
+        "freed",
+        "id",
+        "last_uses",
+        "memory",
+        "place",
+        "size",
+    )
 
-    def __init__(self, buffer_id: int, size: int, account: Account) -> None:
+    def __init__(
+        self, buffer_id: int, size: int, account: Account, place: Place | None = None
+    ) -> None:
         what = f"buffer {buffer_id}" if buffer_id else "the workspace"
-        self.memory: Memory = account.allocate(size, what)
+        self.memory: Memory = account.allocate(size, what) if place is None else place.memory
+        self.place = place
+        """Where it lies in a segment of shared memory, which is on the account as a whole."""
         self.id = buffer_id
         self.size = size
         self.freed = False
@@ -124,6 +153,19 @@ class Buffer:
         self._uses = 0
         self._lock = threading.Lock()
         account.count_buffers(1 if buffer_id else 0)
+
+    def check_is(self, size: int, segment_id: int, offset: int) -> None:
+        """Checks that it is what a repeated request asks for.
+
+        Raises:
+            HandleExistsError: it is not.
+        """
+        place = (0, 0) if self.place is None else (self.place.segment_id, self.place.offset)
+        if self.size != size or (segment_id and place != (segment_id, offset)):
+            where = "" if self.size != size else ", and in another place"
+            raise HandleExistsError(
+                f"buffer {self.id} exists with {self.size} bytes{where}", parameter="buffer_id"
+            )
 
     def hold(self) -> None:
         """Keeps the memory until :meth:`end_use`, also while the buffer is freed.
@@ -177,7 +219,10 @@ class Buffer:
 
     def _give_back(self) -> None:
         self._account.count_buffers(-1 if self.id else 0)
-        self._account.release(self.memory, self.size)
+        if self.place is None:
+            self._account.release(self.memory, self.size)
+        else:
+            self.place.give_back(self.id)
 
     def wait_unused(self, gone: Gone | None = None) -> None:
         """Waits until work that is queued now and uses the buffer is over.
