@@ -310,6 +310,11 @@ GOLDEN: list[tuple[str, Message, str]] = [
         device.SynchronizeStreamRequest(context_id="c", stream_id="s", timeout=LEASE),
         "0a01631201731a04083c1005",
     ),
+    (
+        "SynchronizeStreamResponse",
+        device.SynchronizeStreamResponse(returned_buffer_ids=[1, 300]),
+        "0a0301ac02",
+    ),
     ("QueryStreamRequest", device.QueryStreamRequest(stream_id="s"), "0a0173"),
     ("QueryStreamResponse", device.QueryStreamResponse(complete=True), "0801"),
     (
@@ -328,6 +333,7 @@ GOLDEN: list[tuple[str, Message, str]] = [
     ),
     ("MallocResponse", device.MallocResponse(buffer_id=1), "0801"),
     ("FreeRequest", device.FreeRequest(context_id="c", buffer_id=1), "0a01631001"),
+    ("FreeResponse", device.FreeResponse(returned_buffer_ids=[1, 300]), "0a0301ac02"),
     (
         "MemsetRequest",
         device.MemsetRequest(

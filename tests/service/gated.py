@@ -26,6 +26,7 @@ from aclnn_server.backends.base import (
     Storage,
     Value,
 )
+from aclnn_server.backends.shared import SharedHostMemory
 
 Array = npt.NDArray[Any]
 
@@ -110,6 +111,14 @@ class Region:
     size: int
 
 
+class SharedRegion(SharedHostMemory):
+    """Memory that another process can map, as a region."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.memory = Region(Block(self.memory, writable=True), 0, size)
+
+
 @dataclass(eq=False)
 class DeviceStreamState:
     """What the device keeps for a stream."""
@@ -143,6 +152,7 @@ class CountingDevice(Device):
 
     # It is not, but so it is asked to synchronize, and can notice when it may not be.
     asynchronous = True
+    shares_memory = True
 
     def __init__(self, index: int, gates: Gates, total_bytes: int) -> None:
         self.index = index
@@ -187,6 +197,9 @@ class CountingDevice(Device):
             self.live_bytes += array.size
             self.allocations += 1
         return Region(Block(array, writable), 0, array.size)
+
+    def share(self, size: int) -> SharedRegion:
+        return SharedRegion(size)
 
     def release(self, memory: Region) -> None:
         block = memory.block

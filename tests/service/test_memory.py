@@ -14,7 +14,6 @@ from aclnn.errors import (
     HandleNotFoundError,
     InvalidParameterError,
     OutOfMemoryError,
-    UnsupportedError,
 )
 from aclnn.v1 import device_service_pb2 as pb
 from tests.service.calling import DEADLINE, Caller, Stubs, Unary, checked, refused
@@ -126,13 +125,6 @@ def test_more_than_the_device_has(caller: Caller) -> None:
     request = pb.MallocRequest(buffer_id=2, bytes=2**30)
     error = refused(caller, request, OutOfMemoryError, parameter="", says=[str(2**30)])
     assert error.code == 207001
-
-
-def test_shared_memory_is_not_offered(caller: Caller) -> None:
-    refused(caller, pb.AttachSharedMemoryRequest(bytes=1), UnsupportedError, parameter="")
-    refused(caller, pb.DetachSharedMemoryRequest(segment_id=1), UnsupportedError, parameter="")
-    request = pb.MallocRequest(bytes=1, segment_id=1)
-    refused(caller, request, UnsupportedError, parameter="segment_id")
 
 
 # --- chunks ---------------------------------------------------------------------------------------

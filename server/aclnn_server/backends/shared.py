@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 
-from aclnn_server.backends.base import SharedMemory
+from aclnn_server.backends.base import Memory, SharedMemory
 
 _NO_EXECUTION = 0x8
 """MFD_NOEXEC_SEAL, which Python before 3.14 does not name and Linux before 6.3 does not know."""
@@ -41,7 +41,7 @@ class SharedHostMemory(SharedMemory):
         except BaseException:
             os.close(self._file)
             raise
-        self.memory = np.frombuffer(self._map, np.uint8)
+        self.memory: Memory = np.frombuffer(self._map, np.uint8)
 
     @property
     def file(self) -> int:

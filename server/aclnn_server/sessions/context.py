@@ -343,9 +343,7 @@ class Context:
 
     # --- buffers ----------------------------------------------------------------------------------
 
-    def add_buffer(
-        self, buffer_id: int, size: int, segment_id: int = 0, offset: int = 0
-    ) -> Buffer:
+    def add_buffer(self, buffer_id: int, size: int, segment_id: int = 0, offset: int = 0) -> Buffer:
         """Allocates a buffer, or lays it into a segment; a repeat of the same finds the first one.
 
         Raises:

@@ -55,7 +55,9 @@ class Handover:
         """Offers nothing yet."""
         self.path: Path | None = None
         """The socket's file; ``None`` where nothing is offered."""
-        self._limit = max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // FILES_PER_SEGMENT // 3)
+        self._limit = max(
+            1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // FILES_PER_SEGMENT // 3
+        )
         self._lock = threading.Lock()
         # Guarded by the lock.
         self._offers: dict[bytes, Offered] = {}
@@ -242,7 +244,10 @@ def _remove_abandoned(directory: Path) -> None:
         if fits(path.name):
             with contextlib.suppress(OSError):
                 state = path.stat()
-                if state.st_uid == os.geteuid() and time.time() - state.st_mtime > ABANDONED_SECONDS:
+                if (
+                    state.st_uid == os.geteuid()
+                    and time.time() - state.st_mtime > ABANDONED_SECONDS
+                ):
                     _remove_if_nobody_listens(path)
 
 

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from aclnn.errors import HandleExistsError, HandleNotFoundError, InvalidParameterError, OutOfMemoryError
+from aclnn.errors import (
+    HandleExistsError,
+    HandleNotFoundError,
+    InvalidParameterError,
+    OutOfMemoryError,
+)
 from aclnn_server.backends.base import Device, Memory, SharedMemory
 from aclnn_server.sessions.tenants import Allowance
 from aclnn_server.sessions.waiting import Gone

@@ -89,9 +89,7 @@ class Segment:
                 raise unknown(f"segment {self.id}", "segment_id")
             problem = problem or self._taken(offset, end)
             if problem:
-                raise InvalidParameterError(
-                    f"segment_offset {problem}", parameter="segment_offset"
-                )
+                raise InvalidParameterError(f"segment_offset {problem}", parameter="segment_offset")
             index = bisect_left(self._starts, offset)
             self._starts.insert(index, offset)
             self._places.insert(index, (end, buffer_id))

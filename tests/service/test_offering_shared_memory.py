@@ -1,0 +1,116 @@
+"""Where shared memory is offered, where it is not, and the socket where clients get it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from aclnn.errors import AclnnError, UnsupportedError
+from aclnn.v1 import device_service_pb2 as pb
+from aclnn_server.access.listening import ListenError
+from aclnn_server.config import ServerConfig
+from aclnn_server.server import Server
+from aclnn_server.sessions.handover import Handover
+from tests.service.calling import Caller, RemoteCaller, Stubs, Unary, refused
+from tests.service.conftest import Serve
+from tests.service.gated import GatedBackend
+
+
+def features(stubs: Stubs) -> list[str]:
+    """Optional features that a server tells of."""
+    return list(stubs.device.GetServerInfo(pb.GetServerInfoRequest()).features)
+
+
+def refusal(stubs: Stubs) -> AclnnError:
+    """The error of attaching."""
+    client: RemoteCaller = Unary(stubs)
+    request = pb.AttachSharedMemoryRequest(bytes=1)
+    error = refused(client, request, UnsupportedError, parameter="", says=["offers no shared"])
+    client.close()
+    return error
+
+
+def test_it_is_told_where_it_is_offered(stubs: Stubs) -> None:
+    assert features(stubs) == ["shared-memory"]
+
+
+def test_it_can_be_switched_off(serve: Serve) -> None:
+    stubs = serve(shared_memory=False)
+    assert features(stubs) == []
+    refusal(stubs)
+
+
+def test_a_device_may_have_no_such_memory(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.service.gated.CountingDevice.shares_memory", False)
+    stubs = serve()
+    assert features(stubs) == []
+    refusal(stubs)
+
+
+def test_a_machine_may_give_no_such_memory(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, backend: GatedBackend
+) -> None:
+    def refuse(self: object, size: int) -> None:
+        raise UnsupportedError("this machine gives no memory that can be shared")
+
+    monkeypatch.setattr("tests.service.gated.CountingDevice.share", refuse)
+    request = pb.AttachSharedMemoryRequest(bytes=1)
+    refused(caller, request, UnsupportedError, parameter="", says=["this machine gives"])
+
+
+def test_a_directory_that_is_asked_for_must_do(serve: Serve, tmp_path: Path) -> None:
+    for directory in (tmp_path / "none", tmp_path / ("x" * 100)):
+        with pytest.raises(ListenError, match="cannot hand over shared memory in"):
+            serve(shared_memory_dir=str(directory))
+
+
+def test_without_a_directory_none_is_offered(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aclnn_server.access.sharing._COMMON", tmp_path / "none")
+    assert features(serve()) == []
+
+
+def test_the_directory_of_a_unix_socket_comes_first(backend: GatedBackend, tmp_path: Path) -> None:
+    config = ServerConfig(listen=f"unix:{tmp_path}/s")
+    with Server(config, backend=backend) as server:
+        context = server.registry.create_context(None, 60.0)
+        assert Path(context.segments.attach(1).path).parent == tmp_path
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["s"])
+
+
+def test_sockets_that_were_left_behind_are_removed(tmp_path: Path) -> None:
+    first, second = Handover(), Handover()
+    first.open([tmp_path])
+    old = tmp_path / f"aclnn-memory-{'0' * 32}"
+    young = tmp_path / f"aclnn-memory-{'1' * 32}"
+    other = tmp_path / "aclnn-memory-of-somebody"
+    for path in (old, young, other):
+        with contextlib.closing(Handover()) as handover:
+            handover.open([tmp_path])
+            assert handover.path is not None
+            os.link(handover.path, path)
+    assert first.path is not None
+    for path in (old, first.path, other):
+        os.utime(path, (time.time() - 61,) * 2)
+    second.open([tmp_path])
+    assert set(tmp_path.iterdir()) == {young, other, first.path, second.path}
+    first.close()
+    second.close()
+
+
+def test_the_socket_is_for_its_user_alone(caller: Caller, serve: Serve, tmp_path: Path) -> None:
+    segment = caller(pb.AttachSharedMemoryRequest(bytes=1))
+    mode = Path(segment.path).stat().st_mode
+    assert stat.S_ISSOCK(mode)
+    assert stat.S_IMODE(mode) == 0o600
+    other = Unary(serve(shared_memory_dir=str(tmp_path), socket_mode="660"))
+    path = Path(other(pb.AttachSharedMemoryRequest(bytes=1)).path)
+    other.close()
+    assert path.parent == tmp_path
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
