@@ -8,6 +8,7 @@ segment, so that its end, however it comes, is noticed.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import resource
 import secrets
@@ -28,6 +29,7 @@ WAITING = 64
 FILES_PER_SEGMENT = 3
 """Open files of a segment at most: its own, the mapping's, and the connection."""
 
+_LOG = logging.getLogger(__name__)
 PAUSE_SECONDS = 0.05
 """Pause after a connection that could not be accepted."""
 ABANDONED_SECONDS = 60.0
@@ -150,7 +152,10 @@ class Handover:
                     ready = key.fileobj
                     assert isinstance(ready, socket.socket)
                     if ready is not self._woken:
-                        self._serve_one(ready)
+                        try:
+                            self._serve_one(ready)
+                        except Exception:  # one client's trouble is not the others'
+                            _LOG.exception("a segment of shared memory could not be handed over")
                     elif not self._woken.recv(4096):
                         for connection in (*self._waiting, *self._handed):
                             connection.close()
@@ -165,7 +170,7 @@ class Handover:
             offered = self._handed.pop(ready)
             self._end(ready)
             offered.let_go()
-        else:
+        elif ready in self._waiting:  # else it has been ended since it was found ready
             self._hand_over(ready)
 
     def _hang_up(self) -> None:
