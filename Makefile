@@ -14,6 +14,8 @@ DEV     := $(VENV)/.dev-installed
 TOOLS   ?= dev
 ADDRESS ?= 127.0.0.1:50051
 COVERAGE := 95
+# Processes that run the tests; each has servers of its own.
+JOBS    ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test container lint bench generate format hardware clean
@@ -28,7 +30,8 @@ serve: $(SERVER) ## Serve this machine's CPU on ADDRESS (127.0.0.1:50051)
 	$(BIN)/aclnn-serve serve --listen $(ADDRESS)
 
 test: lint ## Run lint, then every test, with coverage
-	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
+	  --cov --cov-report=term --cov-fail-under=$(COVERAGE)
 
 IMAGE ?= localhost/aclnn-serve:test
 
