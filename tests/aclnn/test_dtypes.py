@@ -113,7 +113,7 @@ def test_numpys_names(value: object, expected: DType) -> None:
         ml_dtypes.float8_e4m3b11fnuz,
         object(),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_unknown_types(value: object) -> None:
     with pytest.raises(TypeError, match="no element type of ACL; known are NumPy's names of FLOAT"):
