@@ -59,6 +59,7 @@ from aclnn_client.info import (
     server_info,
 )
 from aclnn_client.oneline import Operators
+from aclnn_client.overview import server_overview
 from aclnn_client.stream import Event, Stream
 from aclnn_client.tensor import Tensor
 from aclnn_client.tls import Tls
@@ -108,4 +109,5 @@ __all__ = [
     "get_workspace_size",
     "ops",
     "server_info",
+    "server_overview",
 ]

@@ -8,6 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf.message import Message
@@ -25,6 +26,7 @@ from aclnn_client.tls import Tls, TlsFiles
 if TYPE_CHECKING:
     import grpc
 
+    from aclnn.v1.admin_service_pb2_grpc import AdminServiceStub
     from aclnn.v1.device_service_pb2_grpc import DeviceServiceStub
     from aclnn.v1.operator_service_pb2_grpc import OperatorServiceStub
     from aclnn_client.submit_call import SubmitCall
@@ -81,6 +83,13 @@ class Connection:
         """Calls of DeviceService."""
         self.operators: OperatorServiceStub = OperatorServiceStub(self._channel)
         """Calls of OperatorService."""
+
+    @cached_property
+    def admin(self) -> AdminServiceStub:
+        """Calls of AdminService."""
+        from aclnn.v1.admin_service_pb2_grpc import AdminServiceStub
+
+        return AdminServiceStub(self._channel)
 
     def call(
         self,

@@ -27,6 +27,7 @@ from aclnn_server.metrics.overview import Observer
 from aclnn_server.metrics.port import check_address as check_metrics_address
 from aclnn_server.metrics.port import open_endpoint
 from aclnn_server.metrics.sources import Sources
+from aclnn_server.service.admin_calls import AdminCalls
 from aclnn_server.service.failures import unexpected
 from aclnn_server.service.operator_calls import OperatorCalls
 from aclnn_server.service.pools import FairPool
@@ -95,13 +96,6 @@ class Server:
         self._server_calls = ServerCalls(
             config, self.backend, self.registry, lambda: features(self._handover)
         )
-        self._service = Service(
-            self.registry,
-            OperatorCalls(self.backend),
-            self._server_calls,
-            config.max_submit_calls,
-            self._entrance.identify,
-        )
         self._sources = Sources(
             config,
             self.backend,
@@ -113,6 +107,14 @@ class Server:
             clock=clock,
         )
         self._observer = Observer(self._sources)
+        self._service = Service(
+            self.registry,
+            OperatorCalls(self.backend),
+            self._server_calls,
+            AdminCalls(self._observer),
+            config.max_submit_calls,
+            self._entrance.identify,
+        )
         self._endpoint: Endpoint | None = None
         self._health = Health(service.full_name for service in SERVICES)
         self._threads = FairPool(UNARY_THREADS, "aclnn-call", WAITING_CALLS)

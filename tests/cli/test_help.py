@@ -21,6 +21,7 @@ COMMANDS = (
     "info",
     "ops",
     "call",
+    "top",
     "bench",
     "health",
     "diff",

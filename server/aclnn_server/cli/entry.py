@@ -9,7 +9,20 @@ import sys
 from collections.abc import Sequence
 
 from aclnn import PROTOCOL_VERSION, __version__
-from aclnn_server.cli import bench, call, demo, diff, doctor, health, info, ops, serve, stubs, token
+from aclnn_server.cli import (
+    bench,
+    call,
+    demo,
+    diff,
+    doctor,
+    health,
+    info,
+    ops,
+    serve,
+    stubs,
+    token,
+    top,
+)
 from aclnn_server.cli.exits import CommandError, Exit, describe_exits
 from aclnn_server.cli.parsing import PROGRAM, Parser, add_command
 
@@ -94,7 +107,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=VERSION, help="show the version")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
-    for command in (serve, token, demo, doctor, info, ops, call, bench, health, diff, stubs):
+    for command in (serve, token, demo, doctor, info, ops, call, top, bench, health, diff, stubs):
         command.add(commands)
     add_command(
         commands,

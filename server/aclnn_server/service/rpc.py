@@ -16,9 +16,10 @@ from google.protobuf.message_factory import GetMessageClass
 from aclnn import wire
 from aclnn.errors import AclnnError, InvalidParameterError
 from aclnn.status import to_status
+from aclnn.v1 import admin_service_pb2, operator_service_pb2
 from aclnn.v1 import device_service_pb2 as pb
-from aclnn.v1 import operator_service_pb2
 from aclnn.wire import BulkWrite, RawBatch
+from aclnn_server.service.admin_calls import AdminCalls
 from aclnn_server.service.calls import Call
 from aclnn_server.service.chunks import read_chunks, write_chunks
 from aclnn_server.service.device_calls import DeviceCalls
@@ -38,7 +39,7 @@ Act = Callable[[Call, Any], Any]
 
 SERVICES = tuple(
     service
-    for file in (operator_service_pb2, pb)
+    for file in (operator_service_pb2, pb, admin_service_pb2)
     for service in file.DESCRIPTOR.services_by_name.values()
 )
 """Descriptors of the services that are served."""
@@ -56,6 +57,7 @@ class Service:
         registry: Registry,
         operators: OperatorCalls,
         server: ServerCalls,
+        admin: AdminCalls,
         submit_calls: int,
         identify: Callable[[grpc.ServicerContext], Caller] = lambda _: ANYONE,
     ) -> None:
@@ -65,6 +67,7 @@ class Service:
             registry: contexts.
             operators: calls of OperatorService.
             server: calls that belong to the server.
+            admin: calls of AdminService.
             submit_calls: Submit calls that may be open.
             identify: tells who calls, and has been let in already.
         """
@@ -72,6 +75,7 @@ class Service:
         self._registry = registry
         self._operators = operators
         self._server = server
+        self._admin = admin
         self.in_hand = InHand()
         # A call holds a thread for as long as its client likes, when it is open or in chunks: in pools of
         # their own, so that they never keep a unary call waiting. The few threads above the limit are
@@ -132,9 +136,10 @@ class Service:
             return self._create_stream
         if name in self._commands:
             return self._commands[name]
-        if hasattr(self._server, name):
-            act: Act = getattr(self._server, name)
-            return act
+        for calls in (self._server, self._admin):
+            if hasattr(calls, name):
+                act: Act = getattr(calls, name)
+                return act
         tell = getattr(self._operators, name)
         return lambda _, request: tell(request)
 

@@ -84,6 +84,7 @@ class SubmitCalls:
             for batch in chain((first,), requests):
                 if caller.ended_because or caller.tenant.calls:
                     caller.proceed(over)
+                context.renew()
                 yield context.batches.once(
                     batch.sequence, batch.acknowledged, partial(self.answer, call, batch), over
                 )
