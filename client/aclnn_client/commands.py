@@ -17,6 +17,9 @@ from aclnn.v1 import operator_service_pb2 as operator_pb
 from aclnn_client.pending import CONTEXT, Failures, Pending, run
 from aclnn_client.submit import Submitter
 
+INLINE_BYTES = 3 << 19
+"""Bytes of a call's arrays, inputs and results, up to which one request with all of them is faster than
+several with chunks; above it, what it copies more counts. Measured."""
 CHUNK_BYTES = 1 << 20
 """Bytes of one chunk of a large transfer."""
 
@@ -38,8 +41,8 @@ class Commands:
         self.submitter = submitter
         self.failures = Failures()
         self.chunk_bytes = min(CHUNK_BYTES, message_bytes - 4096) if message_bytes else CHUNK_BYTES
-        self.inline_bytes = self.chunk_bytes // 2
-        """Bytes of arrays up to which a call carries them itself: measured, chunks are faster above."""
+        self.inline_bytes = min(INLINE_BYTES, message_bytes // 2) if message_bytes else INLINE_BYTES
+        """Bytes of arrays up to which a call carries them itself."""
         self.blocking = blocking
         """Whether a caller may be blocked while too much is under way."""
         self._ids = itertools.count(1)
