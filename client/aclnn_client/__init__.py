@@ -60,7 +60,7 @@ from aclnn_client.info import (
 )
 from aclnn_client.oneline import Operators
 from aclnn_client.overview import server_overview
-from aclnn_client.stream import Event, Stream
+from aclnn_client.stream import Event, Stream, Timing
 from aclnn_client.tensor import Tensor
 from aclnn_client.tls import Tls
 from aclnn_client.two_phase import Executor, execute, get_workspace_size
@@ -96,6 +96,7 @@ __all__ = [
     "Stream",
     "StreamDestroyedError",
     "Tensor",
+    "Timing",
     "Tls",
     "UnauthenticatedError",
     "UnsupportedError",

@@ -166,6 +166,8 @@ async def _large(
     for tensor in inputs:
         tensor.free()
     results = [await output.download() for output in outputs]
+    if stream.report_timing:
+        await stream.ask_timing()
     for output in outputs:
         output.free()
     return results
@@ -204,6 +206,8 @@ async def _listed(
     if resident:
         return outputs
     results = [await output.download() for output in outputs]
+    if stream.report_timing:
+        await stream.ask_timing()
     for output in outputs:
         output.free()
     return results

@@ -110,6 +110,7 @@ def phase_two(
 
 
 @functools.lru_cache(256)
-def on_stream(stream_id: str) -> bytes:
-    """The stream as it stands in an ExecuteRequest."""
-    return pb.ExecuteRequest(stream_id=stream_id).SerializeToString()
+def on_stream(stream_id: str, report_timing: bool = False) -> bytes:
+    """The stream as it stands in an ExecuteRequest, and whether to tell where the time goes."""
+    request = pb.ExecuteRequest(stream_id=stream_id, report_timing=report_timing)
+    return request.SerializeToString()

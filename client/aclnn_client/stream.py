@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +16,25 @@ from aclnn_client.pending import CONTEXT, Pending, run
 if TYPE_CHECKING:
     from aclnn_client.buffer import AnyBuffer
     from aclnn_client.context import AnyContext
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Where the time of one run went, on the server; in seconds."""
+
+    queue: float
+    """From being queued to being started."""
+    copy_in: float
+    """Taking in arrays that came with the call."""
+    run: float
+    """Computing; on an NPU, where nobody waited for the answer, handing the work over."""
+    copy_out: float
+    """Taking out arrays that go back with the answer."""
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.queue + self.copy_in + self.run + self.copy_out
 
 
 def duration(seconds: float, parameter: str = "timeout") -> Duration:
@@ -56,6 +76,11 @@ class AnyStream:
         """Names it in every call; keep it secret."""
         self.dirty = False
         """Whether work was queued since it was last waited for."""
+        self.report_timing = False
+        """Whether to ask where the time of each run goes; set it before the calls that are to be timed."""
+        self.last_timing: Timing | None = None
+        """Where the time of the last run went, as far as it is known: with :attr:`report_timing` set, after
+        a wait for the stream, or a call in one line."""
 
     @property
     def label(self) -> str:
@@ -90,16 +115,43 @@ class AnyStream:
     async def _synchronize(self, timeout: float | None) -> None:
         pending = self.synchronizing(timeout)
         places = (self.stream_id, CONTEXT)
+        if self.report_timing:
+            await self._synchronize_timed(pending, places)
+            return
         try:
             await self.context.commands.ask(pending, *places, keep_at=self.stream_id)
         except BaseException:
             self.dirty = True
             raise
 
+    async def ask_timing(self) -> None:
+        """Asks where the time of the last run went."""
+        await self._query()
+
     async def _query(self) -> bool:
         request = pb.QueryStreamRequest(stream_id=self.stream_id)
         answer = await self.context.commands.ask(Pending("query_stream", request))
+        self.note_timing(answer)
         return bool(answer.complete)
+
+    async def _synchronize_timed(self, pending: Pending, places: tuple[str, str]) -> None:
+        """Waits, and asks in the same request where the time of the last run went."""
+        asking = Pending("query_stream", pb.QueryStreamRequest(stream_id=self.stream_id))
+        commands = self.context.commands
+        commands.submit(pending, asking)
+        try:
+            await commands.answer(pending, *places, keep_at=self.stream_id)
+        except BaseException:
+            self.dirty = True
+            raise
+        self.note_timing(await commands.answer(asking))
+
+    def note_timing(self, answer: Any) -> None:  # noqa: ANN401 - of Execute or QueryStream
+        """Takes the timing out of an answer that has one."""
+        if answer.HasField("timing"):
+            told = answer.timing
+            parts = (told.queue_ns, told.copy_in_ns, told.run_ns, told.copy_out_ns)
+            self.last_timing = Timing(*(nanoseconds / 1e9 for nanoseconds in parts))
 
     async def _destroy(self) -> None:
         if self._destroyed:

@@ -153,13 +153,16 @@ async def call_inline(
     commands = context.commands
     executor_id = commands.next_id()
     plan = Pending("get_workspace_size", _filled(template, arrays, executor_id))
-    request = phase_two(on_stream(stream.stream_id), executor_id, asynchronous=False)
+    request = phase_two(
+        on_stream(stream.stream_id, stream.report_timing), executor_id, asynchronous=False
+    )
     run = Pending("execute", request, answer_bytes=template.traffic)
     commands.submit(plan, run, hold=commands.blocking)
     try:
         answer = await run
     except AclnnError as error:
         raise (commands.failures.take(CONTEXT) or plan.error or error) from None
+    stream.note_timing(answer)
     return [
         _array(output.tensor.data, spec)
         for output, spec in zip(answer.outputs, template.results, strict=True)

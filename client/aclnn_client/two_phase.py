@@ -166,7 +166,11 @@ class Executor:
             for (argument, element), tensor in bound.items()
         ]
         request = phase_two(
-            on_stream(stream.stream_id), self.executor_id, workspace, bindings, asynchronous=True
+            on_stream(stream.stream_id, stream.report_timing),
+            self.executor_id,
+            workspace,
+            bindings,
+            asynchronous=True,
         )
         self._send(request, stream, bound)
         if context.commands.submitter.congestion() is not None:

@@ -417,11 +417,6 @@ GOLDEN: list[tuple[str, Message, str]] = [
     ),
     # Submit
     (
-        "Command of a trace",
-        device.Command(free=device.FreeRequest(buffer_id=1), traceparent="00-ab-cd-01"),
-        "32021001c2010b30302d61622d63642d3031",
-    ),
-    (
         "Error",
         FAILURE,
         """

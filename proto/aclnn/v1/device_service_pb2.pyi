@@ -1516,11 +1516,6 @@ class Command(_message.Message):
     ATTACH_SHARED_MEMORY_FIELD_NUMBER: _builtins.int
     DETACH_SHARED_MEMORY_FIELD_NUMBER: _builtins.int
     RENEW_CONTEXT_FIELD_NUMBER: _builtins.int
-    TRACEPARENT_FIELD_NUMBER: _builtins.int
-    traceparent: _builtins.str
-    """Span of the client's trace that the command belongs to, as W3C's traceparent header has it. Unary calls
-    carry it in metadata of that name. Empty where the client does not trace.
-    """
     @_builtins.property
     def get_workspace_size(self) -> _operator_service_pb2.GetWorkspaceSizeRequest:
         """As OperatorService.GetWorkspaceSize."""
@@ -1641,11 +1636,10 @@ class Command(_message.Message):
         attach_shared_memory: Global___AttachSharedMemoryRequest | None = ...,
         detach_shared_memory: Global___DetachSharedMemoryRequest | None = ...,
         renew_context: Global___RenewContextRequest | None = ...,
-        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attach_shared_memory", b"attach_shared_memory", "command", b"command", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_shared_memory", b"detach_shared_memory", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attach_shared_memory", b"attach_shared_memory", "command", b"command", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_shared_memory", b"detach_shared_memory", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "traceparent", b"traceparent", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attach_shared_memory", b"attach_shared_memory", "command", b"command", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_shared_memory", b"detach_shared_memory", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["get_workspace_size", "execute", "destroy_executor", "synchronize_stream", "malloc", "free", "memset", "memcpy", "write_buffer", "read_buffer", "create_stream", "destroy_stream", "query_stream", "create_event", "destroy_event", "record_event", "wait_event", "synchronize_event", "query_event", "get_event_elapsed_time", "attach_shared_memory", "detach_shared_memory", "renew_context"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015

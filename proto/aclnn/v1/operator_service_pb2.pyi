@@ -228,8 +228,8 @@ class Timing(_message.Message):
     copy_in_ns: _builtins.int
     """Taking inline inputs in, nanoseconds."""
     run_ns: _builtins.int
-    """Computing, nanoseconds; on a device that computes later than it is told to, and where nobody waits,
-    as the device's own clock has it.
+    """Computing, nanoseconds; on a device that computes later than it is told to, and where nobody waits for
+    the answer, handing the work over.
     """
     copy_out_ns: _builtins.int
     """Taking inline outputs out, nanoseconds."""

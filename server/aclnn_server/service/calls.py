@@ -13,6 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from aclnn.errors import AclnnError, InvalidParameterError
 from aclnn.v1 import device_service_pb2 as pb
+from aclnn.v1 import operator_service_pb2 as operator_pb
 from aclnn_server.backends.base import Device
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.handles import unknown
@@ -20,6 +21,7 @@ from aclnn_server.sessions.limits import Usage
 from aclnn_server.sessions.meters import ContextMeter, Tally, failure_of
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
+from aclnn_server.sessions.timing import Timing
 
 LONGEST_SECONDS = 1e9
 """Longest wait or lease, some thirty years; beyond it threads cannot wait."""
@@ -56,6 +58,8 @@ class Call:
     """Who calls."""
     peer: Callable[[], str] = str
     """Tells where the call comes from, in gRPC's words."""
+    tell: Callable[[str, str], None] | None = None
+    """Sends a key and its value behind the answer of a unary call."""
     tally: Tally | None = None
     """Counts the commands of the Submit call, where that is done."""
     _named: list[Context] = field(default_factory=list)
@@ -189,6 +193,16 @@ def seconds(duration: Duration, parameter: str) -> float:
 def encode_usage(usage: Usage) -> pb.Usage:
     """Encodes what a server or a context holds."""
     return pb.Usage(**asdict(usage))
+
+
+def encode_timing(timing: Timing) -> operator_pb.Timing:
+    """Encodes where the time of a run went."""
+    return operator_pb.Timing(
+        queue_ns=timing.queue,
+        copy_in_ns=timing.copy_in,
+        run_ns=timing.run,
+        copy_out_ns=timing.copy_out,
+    )
 
 
 def duration(value: float) -> Duration:

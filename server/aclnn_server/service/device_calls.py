@@ -9,7 +9,7 @@ from aclnn.errors import InvalidParameterError, NotReadyError, WaitTimeoutError
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.wire import BulkRead, BulkWrite
 from aclnn_server.backends.base import DeviceStream, Memory
-from aclnn_server.service.calls import Call, duration, encode_usage, seconds
+from aclnn_server.service.calls import Call, duration, encode_timing, encode_usage, seconds
 from aclnn_server.sessions.context import Event, Session, synchronize
 from aclnn_server.sessions.execution import INLINE_BYTES
 from aclnn_server.sessions.memory import Buffer
@@ -43,7 +43,11 @@ class DeviceCalls:
 
     def query_stream(self, call: Call, request: pb.QueryStreamRequest) -> pb.QueryStreamResponse:
         """Whether all work of a stream is done."""
-        return pb.QueryStreamResponse(complete=call.session(request).idle)
+        session = call.session(request)
+        response = pb.QueryStreamResponse(complete=session.idle)
+        if session.last_timing is not None:
+            response.timing.CopyFrom(encode_timing(session.last_timing))
+        return response
 
     def destroy_stream(
         self, call: Call, request: pb.DestroyStreamRequest

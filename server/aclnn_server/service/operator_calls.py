@@ -7,7 +7,7 @@ from aclnn.arguments import TensorArgument, decode_all, encode_tensor
 from aclnn.errors import OperatorNotFoundError, UnsupportedError
 from aclnn.v1 import operator_service_pb2 as pb
 from aclnn_server.backends.base import Backend, OperatorInfo
-from aclnn_server.service.calls import Call
+from aclnn_server.service.calls import Call, encode_timing
 from aclnn_server.sessions.execution import Binding, Execution, Workspace, execute
 from aclnn_server.sessions.planning import plan
 
@@ -45,8 +45,11 @@ class OperatorCalls:
             [_binding(binding) for binding in request.bindings],
             wait=None if call.submitted is not None else wait,
             expired=call.expired,
+            report=request.report_timing,
         )
-        return _response(execution, timing=request.report_timing)
+        if call.tell is not None and execution.done:
+            call.tell("server-timing", execution.timing.as_header())
+        return _response(execution, timing=request.report_timing and execution.done)
 
     def destroy_executor(
         self, call: Call, request: pb.DestroyExecutorRequest
@@ -116,11 +119,7 @@ def _response(execution: Execution, *, timing: bool) -> pb.ExecuteResponse:
             tensor=encode_tensor(TensorArgument(output.spec, output.data)),
         )
     if timing:
-        measured = execution.timing
-        response.timing.queue_ns = measured.queue
-        response.timing.copy_in_ns = measured.copy_in
-        response.timing.run_ns = measured.run
-        response.timing.copy_out_ns = measured.copy_out
+        response.timing.CopyFrom(encode_timing(execution.timing))
     return response
 
 

@@ -163,6 +163,7 @@ class Service:
             cancel=rpc.cancel,
             tenant=self._identify(rpc).tenant,
             peer=rpc.peer,
+            tell=lambda key, value: rpc.set_trailing_metadata(((key, value),)),
         )
         try:
             check_admitted()

@@ -28,6 +28,7 @@ from aclnn_server.sessions.meters import ContextMeter, Meters
 from aclnn_server.sessions.segments import Segments
 from aclnn_server.sessions.streams import Mark, Stream, Workers
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
+from aclnn_server.sessions.timing import Timing
 from aclnn_server.sessions.waiting import Gone, Patience
 
 REMEMBERED_EXECUTORS = 4096
@@ -71,6 +72,8 @@ class Session:
         self.device_stream = context.device.create_stream(stream.check_wanted)
         self.tally = None if context.meter is None else context.meter.open()
         """Counts the runs of the stream."""
+        self.last_timing: Timing | None = None
+        """Of the last run that has ended and was to be reported."""
         self._workspace: Buffer | None = None
         self._ended = False
         self._device_uses = 0

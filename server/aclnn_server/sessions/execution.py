@@ -15,6 +15,7 @@ from aclnn_server.sessions.executors import Executor, Slot, storages_of
 from aclnn_server.sessions.memory import Buffer
 from aclnn_server.sessions.planning import bind_buffer, take_in
 from aclnn_server.sessions.streams import Work
+from aclnn_server.sessions.timing import Timing
 
 INLINE_BYTES = 2**20
 """Work on at most this many bytes is run by the thread that queues it: a second thread costs more."""
@@ -51,16 +52,6 @@ class Returned:
 
 
 @dataclass(slots=True)
-class Timing:
-    """Where the time went, in nanoseconds."""
-
-    queue: int = 0
-    copy_in: int = 0
-    run: int = 0
-    copy_out: int = 0
-
-
-@dataclass(slots=True)
 class Execution:
     """One run of an executor."""
 
@@ -77,6 +68,10 @@ class Execution:
     """The session's workspace, where it lends it."""
     outputs: list[Returned] = field(default_factory=list)
     timing: Timing = field(default_factory=Timing)
+    report: bool = False
+    """Whether the client wants to know the timing."""
+    done: bool = False
+    """Whether it has run, and ended well."""
     work: Work | None = None
 
     @property
@@ -100,6 +95,9 @@ class Execution:
             if tally is not None:
                 tally.note_failure(name, error)
             raise
+        self.done = True
+        if self.report:
+            self.session.last_timing = timing
         if tally is not None:
             tally.note_run(name, timing.queue, timing.copy_in, timing.run, timing.copy_out)
 
@@ -155,6 +153,7 @@ def execute(
     *,
     wait: bool | None,
     expired: Callable[[], bool] | None = None,
+    report: bool = False,
 ) -> Execution:
     """Runs an executor on the session's stream; a one-shot one is freed, on success or failure.
 
@@ -165,6 +164,7 @@ def execute(
         bindings: new storages, for a repeatable executor.
         wait: whether to return when the work is done; ``None``: only where outputs are returned.
         expired: tells, just before the work is run, that nobody wants it any more.
+        report: whether the stream is to remember the timing.
 
     Raises:
         NullPointerError: 161001, a workspace is needed and null; an input has no storage.
@@ -175,7 +175,7 @@ def execute(
         AclnnError: what the work failed with, where it is waited for.
     """
     executor = session.context.take_executor(executor_id)
-    execution = Execution(session, executor, list(executor.slots))
+    execution = Execution(session, executor, list(executor.slots), report=report)
     try:
         _bind(execution, bindings)
         if wait is None:
