@@ -208,6 +208,72 @@ def test_no_workspace_may_be_given_as_null(submit: Submit) -> None:
     assert returned(results[1][1]) == [-1.0, 0.0]
 
 
+@pytest.fixture
+def repeated(submit: Submit) -> Iterator[Submit]:
+    """A repeatable executor 50 of y = slope(x - 0), x in buffer 1, y in buffer 2; buffers 3 and 4 besides."""
+    for buffer_id, value in ((1, 0.5), (2, 0.0), (3, 5.0), (4, 0.0)):
+        submit.buffer(buffer_id, np.full(4, value, np.float32).tobytes())
+    x, y = tensor([4], buffer_id=1), tensor([4], buffer_id=2)
+    zeros, ones = floats(0, 0, 0, 0), floats(1, 1, 1, 1)
+    plan = op.GetWorkspaceSizeRequest(
+        operator=NAME,
+        executor_id=50,
+        arguments=[ones, x, zeros, number(0), real(1.0), y],
+        repeatable=True,
+    )
+    (planned,) = submit.send(pb.Command(get_workspace_size=plan))
+    assert planned.HasField("get_workspace_size")
+    yield submit
+    submit.send(pb.Command(destroy_executor=op.DestroyExecutorRequest(executor_id=50)))
+
+
+def again(submit: Submit, *bindings: op.Binding, **rest: Any) -> pb.Result:  # noqa: ANN401
+    request = op.ExecuteRequest(executor_id=50, bindings=bindings, asynchronous=True, **rest)
+    command = pb.Command(execute=request).SerializeToString()
+    at_once = submit.server._service._submit_calls._known.run_again(submit.call, command)
+    submit.recognised.append(at_once is not None)
+    if at_once is not None:
+        return pb.Result.FromString(at_once)
+    (result,) = submit.send(pb.Command(execute=request))
+    return result
+
+
+def test_a_repeatable_executor_is_run_at_once(repeated: Submit) -> None:
+    done = pb.Result(execute=op.ExecuteResponse())
+    assert again(repeated) == done
+    assert repeated.read(2) == [0.5] * 4
+    to_four = op.Binding(argument=5, buffer_id=4)
+    assert again(repeated, op.Binding(argument=1, buffer_id=3), to_four) == done
+    assert again(repeated, to_four, workspace=op.Workspace()) == done
+    assert repeated.recognised == [True, True, True]
+    assert repeated.read(4) == [0.5] * 4
+    assert repeated.read(2) == [0.5] * 4
+
+
+@pytest.mark.parametrize(
+    ("binding", "reason"),
+    [
+        (op.Binding(argument=1, buffer_id=9), "HANDLE_NOT_FOUND"),
+        (op.Binding(argument=1, buffer_id=3, buffer_offset=4), "INVALID_PARAMETER"),
+        (op.Binding(argument=3, buffer_id=3), "INVALID_PARAMETER"),
+        (op.Binding(argument=1, element=1, buffer_id=3), "INVALID_PARAMETER"),
+        (op.Binding(argument=99, buffer_id=3), "INVALID_PARAMETER"),
+    ],
+)
+def test_a_binding_that_cannot_be_is_refused(
+    repeated: Submit, binding: op.Binding, reason: str
+) -> None:
+    assert refusal(again(repeated, binding))[0] == reason
+    assert repeated.recognised == [False]
+
+
+def test_a_repeatable_executor_whose_buffer_was_freed(repeated: Submit) -> None:
+    assert again(repeated).HasField("execute")
+    repeated.send(pb.Command(free=pb.FreeRequest(buffer_id=1)))
+    assert refusal(again(repeated))[0] == "HANDLE_NOT_FOUND"
+    assert again(repeated, op.Binding(argument=1, buffer_id=3)).HasField("execute")
+
+
 # --- what is refused is refused as before ------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from aclnn.v1 import raw_pb2, tensor_pb2
 from aclnn_server.service.calls import Call
 from aclnn_server.service.failures import encode_failure
 from aclnn_server.service.operator_calls import workspace_of
+from aclnn_server.sessions import at_once
 from aclnn_server.sessions.at_once import Given, KnownCall, run_at_once
 from aclnn_server.sessions.executors import Executor, Slot
 
@@ -97,6 +98,26 @@ class KnownCalls:
         )
         return planned, b"".join(parts)
 
+    def run_again(self, call: Call, phase_two: bytes | memoryview) -> bytes | None:
+        """Runs a repeatable executor, if nothing stands against doing so at once.
+
+        Returns:
+            The encoded result; ``None``: nothing was done.
+        """
+        if phase_two[:1] != _PHASE_TWO or call.submitted is None:
+            return None
+        run = raw_pb2.RawCommand.FromString(bytes(phase_two)).execute
+        executor = call.submitted.executors.get(run.executor_id)
+        if executor is None or not executor.repeatable or run.report_timing:
+            return None
+        bound: dict[int, tuple[int, int]] = {}
+        for binding in run.bindings:
+            if not binding.buffer_id or binding.element or binding.argument in bound:
+                return None
+            bound[binding.argument] = binding.buffer_id, binding.buffer_offset
+        made = at_once.run_again(call.session(run), executor, bound, workspace_of(run))
+        return _QUEUED if made else None
+
     def _find(self, call: Call, operator: str, arguments: list[bytes]) -> _Layout | None:
         for layout in self._layouts.get(_key(call, operator, arguments), ()):
             if all(map(bytes.startswith, arguments, layout.heads)):
@@ -114,8 +135,10 @@ class KnownCalls:
         """Remembers a call that has just been planned, if others like it can be made at once."""
         assert call.submitted is not None
         executor = call.submitted.executors.get(executor_id)
-        known = KnownCall.of(executor, call.submitted) if executor is not None else None
-        if executor is None or known is None:
+        if executor is None or executor.repeatable:
+            return
+        known = KnownCall.of(executor, call.submitted)
+        if known is None:
             return
         arguments = list(raw_pb2.RawCommand.FromString(bytes(command)).get_workspace_size.arguments)
         layout = _layout(known, executor, arguments)
@@ -214,6 +237,9 @@ def _planned(executor_id: int, rest: bytes) -> bytes:
 
 _PLANNED = wire.tag(pb.Result, "get_workspace_size")
 _EXECUTOR_ID = wire.tag(operator_pb.GetWorkspaceSizeResponse, "executor_id")
+
+
+_QUEUED = pb.Result(execute=operator_pb.ExecuteResponse()).SerializeToString()
 
 
 def _segments(returned: Sequence[Slot]) -> tuple[bytes, ...]:

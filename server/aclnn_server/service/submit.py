@@ -124,6 +124,9 @@ class SubmitCalls:
                 both = self._known.run(call, command, commands[position + 1])
                 if both is not None:
                     return both
+            again = self._known.run_again(call, command)
+            if again is not None:
+                return (again,)
             result = self._result(call, command)
         except Exception as error:
             failure = foreseen(error)

@@ -9,10 +9,10 @@ step by step.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from aclnn.errors import AclnnError
+from aclnn.errors import AclnnError, HandleNotFoundError
 from aclnn_server.backends.base import Memory, Plan, Storage
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.execution import INLINE_BYTES, Workspace
@@ -41,13 +41,12 @@ class KnownCall:
 
     @classmethod
     def of(cls, executor: Executor, context: Context) -> KnownCall | None:
-        """The call of a one-shot executor, if others like it can be run at once."""
+        """The call of an executor, if others like it can be run at once."""
         slots = executor.slots
         sizes = [slot.tensor.spec.storage_bytes for slot in slots]
         lists = any(isinstance(argument, tuple) for argument in executor.arguments)
         if (
             not context.device.shares_plans
-            or executor.repeatable
             or sum(sizes) > INLINE_BYTES
             or (lists and any(_is_listed(executor, slot) for slot in slots))
             or any(slot.parameter.output and slot.tensor.data is not None for slot in slots)
@@ -108,21 +107,83 @@ def run_at_once(
     if call.charge and not account.try_charge(call.charge):
         return None
     try:
-        scratch = _scratch(session, call.plan.workspace_bytes, workspace)
-        if scratch is None:
-            return None
-        try:
-            if not session.stream.begin_now():
-                return None
-            failure = _compute(session, call, storages, scratch.memory)
-            session.stream.end_now(None if call.waited else failure)
-        finally:
-            scratch.end()
+        ran, failure = _run(session, call, storages, workspace, waited=call.waited)
     finally:
         if call.charge:
             account.credit(call.charge)
+    if not ran:
+        return None
     context.note_spent(executor_id, call.operator)
     return Run(outputs, failure if call.waited else None)
+
+
+def run_again(
+    session: Session,
+    executor: Executor,
+    bound: Mapping[int, tuple[int, int]],
+    workspace: Workspace | None,
+) -> bool:
+    """Runs a repeatable executor in the calling thread, where all of its outputs lie in buffers.
+
+    Args:
+        session: of the stream.
+        executor: of the session's context.
+        bound: buffer and offset in it of tensors that lie elsewhere than phase one said, by position of
+            the argument.
+        workspace: as for :func:`run_at_once`.
+
+    Returns:
+        Whether it was run; a failure is kept for whoever synchronises.
+    """
+    context = session.context
+    if executor.known is None:
+        executor.known = KnownCall.of(executor, context) or False
+    call: KnownCall | bool = executor.known
+    if not isinstance(call, KnownCall):
+        return False
+    given: list[Given] = []
+    places = dict(bound)
+    for slot in executor.slots:
+        place = places.pop(slot.argument, None)
+        if place is None and slot.buffer is not None:
+            place = slot.buffer.id, slot.tensor.buffer_offset
+        given.append(slot.tensor.data if place is None else place)
+    if places or None in given:
+        return False
+    found = _storages(context, call, given)
+    if found is None:
+        return False
+    try:
+        executor.begin_run()
+    except HandleNotFoundError:
+        return False
+    try:
+        ran, _ = _run(session, call, found[0], workspace, waited=False)
+    finally:
+        executor.end_run(context.account)
+    return ran
+
+
+def _run(
+    session: Session,
+    call: KnownCall,
+    storages: list[Storage],
+    workspace: Workspace | None,
+    *,
+    waited: bool,
+) -> tuple[bool, AclnnError | None]:
+    """Runs a call if its stream has nothing to do; tells whether it did, and how the call failed."""
+    scratch = _scratch(session, call.plan.workspace_bytes, workspace)
+    if scratch is None:
+        return False, None
+    try:
+        if not session.stream.begin_now():
+            return False, None
+        failure = _compute(session, call, storages, scratch.memory)
+        session.stream.end_now(None if waited else failure)
+    finally:
+        scratch.end()
+    return True, failure
 
 
 def _compute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from aclnn.arguments import ArgumentValue, TensorArgument
 from aclnn.errors import HandleNotFoundError, InvalidParameterError, NullPointerError
@@ -68,6 +69,8 @@ class Executor:
     """Session that holds it."""
     copy_in_ns: int = 0
     """Time that it took to take in what came inline; for the first run's figures."""
+    known: Any = None
+    """What :mod:`~aclnn_server.sessions.at_once` keeps of a repeatable one from run to run."""
     _runs: int = 0
     _ended: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
