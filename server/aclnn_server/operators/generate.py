@@ -1,4 +1,4 @@
-"""Writes what follows from the catalogue: the client's ``ops.py`` and the operators' documentation.
+"""Writes what follows from the catalogue: the clients' functions and the operators' documentation.
 
 usage: ``python -m aclnn_server.operators.generate [--check]``
 
@@ -12,11 +12,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from aclnn_server.operators import document, typed_functions
+from aclnn_server.operators import document, typed_functions, typescript, typescript_tables
 from aclnn_server.operators.catalogue import built_in
 
 ROOT = Path(__file__).parents[3]
 OPS = Path("client/aclnn_client/ops.py")
+NODE = Path("client/node/src/generated")
 DOCS = Path("docs/operators")
 
 
@@ -26,6 +27,11 @@ def generated() -> Mapping[Path, str]:
     pages = {DOCS / f"{operator.name}.md": document.page(operator) for operator in catalogue}
     return {
         OPS: typed_functions.module(catalogue),
+        NODE / "ops.ts": typescript.functions(catalogue),
+        NODE / "operators.ts": typescript.one_line(catalogue),
+        NODE / "catalogue.ts": typescript.catalogue(catalogue),
+        NODE / "errors.ts": typescript_tables.error_classes(),
+        NODE / "tables.ts": typescript_tables.tables(),
         DOCS / "README.md": document.table(catalogue),
         **pages,
     }

@@ -161,7 +161,7 @@ def python_type(parameter: Parameter) -> str:
 
 
 def _documentation(operator: Described) -> str:
-    rows = [f"    {row.name}: {_role(operator, row)}" for row in operator.signature.parameters]
+    rows = [f"    {row.name}: {role(operator, row)}" for row in operator.signature.parameters]
     text = operator.description.replace("\\", "\\\\")
     lines = [*text.splitlines(), "", "Args:", *rows]
     return "\n".join(map(_fitted, lines))
@@ -182,7 +182,8 @@ def _fitted(line: str) -> str:
     )
 
 
-def _role(operator: Described, parameter: Parameter) -> str:
+def role(operator: Described, parameter: Parameter) -> str:
+    """What a parameter is, in words: its C type, the element types allowed, whether it may be null."""
     allowed = ", ".join(map(str, operator.dtypes.get(parameter.name, ())))
     words = ["output" if parameter.output else "", parameter.c_type, allowed and f"of {allowed}"]
     nullable = ", may be None" if parameter.optional else ""
