@@ -210,6 +210,12 @@ class Proxy:
             self.stalled.release()
             self._released.wait()
 
+    def close_door(self) -> None:
+        """Refuses connections from now on, as an address does where nobody listens."""
+        _shut(self._listener, socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
     # --- life ---------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
@@ -222,9 +228,8 @@ class Proxy:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _shut(self._listener, socket.SHUT_RDWR)
+        self.close_door()
         self.release()
-        self.cut()
         for thread in self._threads:
             thread.join(JOIN_SECONDS)
         for end in self._all:

@@ -96,7 +96,7 @@ function encodeNumber(kind: Kind, given: unknown): Value | undefined {
     case "floatValue":
       return one(kind, real(given));
     case "dataType":
-      return typeof given === "string" || isDType(given)
+      return typeof given === "string" || typeof given === "number" || isDType(given)
         ? { $case: kind, value: anyDType(given as DTypeLike).number }
         : undefined;
     default:

@@ -8,12 +8,13 @@ import {
   credentials,
   Metadata,
   type ServiceError,
+  status,
 } from "@grpc/grpc-js";
 import { isLocal, targetOf } from "./address.js";
-import { AclnnError, again, ServerUnavailable, WaitTimeoutError } from "./errors.js";
+import { AclnnError, again, ServerUnavailable } from "./errors.js";
 import { refuse, shown } from "./refusing.js";
 import { type CallEvents, EndedByServer, type SubmitCall } from "./requests.js";
-import { fromServiceError } from "./status.js";
+import { fromServiceError, ownError } from "./status.js";
 
 /** Longest wait for a server that does not answer at all, where no time limit is given, in milliseconds. */
 const CONNECT_MS = 5_000;
@@ -69,7 +70,8 @@ const asBuffer = (bytes: Uint8Array): Buffer =>
 export class Connection {
   /** Milliseconds that any wait may take. */
   readonly timeout: number | undefined;
-  private readonly client: Client;
+  private client: Client;
+  private readonly open: () => Client;
   private readonly metadata: Metadata;
 
   /**
@@ -81,11 +83,15 @@ export class Connection {
     /** As the caller gave it. */
     readonly address: string,
     { token, tls, timeout }: ConnectionOptions = {},
+    /** Longest wait for a connection of Submit, in milliseconds. */
+    private readonly readyMs = CONNECT_MS,
   ) {
     const target = targetOf(address);
     this.timeout = checkTimeout(timeout);
     this.metadata = metadataOf(token);
-    this.client = new Client(target, credentialsOf(tls), channelOptions(target));
+    const secure = credentialsOf(tls);
+    this.open = () => new Client(target, secure, channelOptions(target));
+    this.client = this.open();
   }
 
   /**
@@ -141,19 +147,21 @@ export class Connection {
   }
 
   private explained(error: ServiceError, doing: string, limit: number): AclnnError {
-    const found = fromServiceError(error, doing);
-    if (!(found instanceof WaitTimeoutError)) return this.named(found);
-    return this.named(
-      new ServerUnavailable(`no answer within ${limit / 1000} seconds while ${doing}`),
-    );
+    const told = ownError(error);
+    if (told === undefined && error.code === status.DEADLINE_EXCEEDED) {
+      return this.named(
+        new ServerUnavailable(`no answer within ${limit / 1000} seconds while ${doing}`),
+      );
+    }
+    return this.named(told ?? fromServiceError(error, doing));
   }
 
   /** The error, with the address where the server did not answer. */
   named(error: AclnnError): AclnnError {
     if (!(error instanceof ServerUnavailable) || error.message.includes(this.address)) return error;
-    return new ServerUnavailable(`${this.address}: ${error.message}`, {
-      retryAfterMs: error.retryAfterMs,
-    });
+    const { parameter, code, requestId, retryAfterMs } = error;
+    const details = { parameter, code, requestId, retryAfterMs };
+    return new ServerUnavailable(`${this.address}: ${error.message}`, details);
   }
 
   /** Opens Submit, without waiting; a failure to connect is told as the call's end. */
@@ -173,6 +181,13 @@ export class Connection {
     call.on("drain", () => events.drained());
     call.on("error", (error: ServiceError) => end(fromServiceError(error, "running commands")));
     call.on("end", () => setImmediate(end, new EndedByServer("the server ended the call")));
+    this.client.waitForReady(Date.now() + this.readyMs, (error) => {
+      if (error === undefined || ended) return;
+      // gRPC waits for whoever took the connection and says nothing, for as long as it stays that way.
+      this.client.close();
+      this.client = this.open();
+      end(new ServerUnavailable(`no connection within ${this.readyMs / 1000} seconds`));
+    });
     return { send: (message) => call.write(message), cancel: () => call.cancel() };
   }
 

@@ -26,14 +26,18 @@ export interface DType {
   readonly numpy: NumpyName | null;
 }
 
-/** An element type, by ACL's name (`"FLOAT"`, `"ACL_BF16"`) or NumPy's (`"float32"`, `"bfloat16"`). */
-export type DTypeLike = DType | DTypeName | `ACL_${DTypeName}` | NumpyName;
+/**
+ * An element type, by ACL's name (`"FLOAT"`, `"ACL_BF16"`), NumPy's (`"float32"`, `"bfloat16"`), or ACL's
+ * number (0 for FLOAT).
+ */
+export type DTypeLike = DType | DTypeName | `ACL_${DTypeName}` | NumpyName | number;
 
 const BY_NAME = new Map<string, DType>();
 for (const row of DTYPES) {
   BY_NAME.set(row.name, row).set(`ACL_${row.name}`, row);
   if (row.numpy !== null) BY_NAME.set(row.numpy, row);
 }
+const BY_ACL = new Map<number, DType>(DTYPES.map((row) => [row.acl, row]));
 const BY_NUMBER = new Map<number, DType>(DTYPES.map((row) => [row.number, row]));
 
 /**
@@ -49,10 +53,16 @@ export function dtype(value: DTypeLike, parameter = "dtype"): DType {
 
 /** Finds an element type; errors as {@link dtype}. */
 export function anyDType(value: DTypeLike, parameter = "dtype", operator = ""): DType {
-  const found = typeof value === "string" ? BY_NAME.get(value) : value;
-  if (found && BY_NAME.get(found.name) === found) return found;
+  const found = lookedUp(value);
+  if (found !== undefined) return found;
   const names = DTYPES.map((row) => row.name).join(", ");
   refuse(parameter, `is ${shown(value)}, which is no element type; known are ${names}`, operator);
+}
+
+function lookedUp(value: DTypeLike): DType | undefined {
+  if (typeof value === "string") return BY_NAME.get(value);
+  if (typeof value === "number") return BY_ACL.get(value);
+  return value !== null && BY_NAME.get(value.name) === value ? value : undefined;
 }
 
 /** Finds an element type by its number in the protocol. */

@@ -33,9 +33,13 @@ const LONGEST_TEXT = 300;
  * @param doing what the call was for, to follow "while".
  */
 export function fromServiceError(error: ServiceError, doing: string): AclnnError {
+  return ownError(error) ?? translated(error, doing);
+}
+
+/** The error that the server itself told; undefined where the status came from elsewhere. */
+export function ownError(error: ServiceError): AclnnError | undefined {
   const encoded = error.metadata?.get(DETAILS_KEY)[0];
-  const found = encoded instanceof Uint8Array ? decoded(encoded) : undefined;
-  return found ?? translated(error, doing);
+  return encoded instanceof Uint8Array ? decoded(encoded) : undefined;
 }
 
 /** The error in an encoded `google.rpc.Status`; undefined where it is not this project's. */

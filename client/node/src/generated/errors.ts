@@ -72,7 +72,7 @@ export class LimitExceededError extends AclnnError {
   static override readonly status: number = 8;
 }
 
-/** The stream was destroyed before the work was run. */
+/** The stream was destroyed before the work was run, or while it was. */
 export class StreamDestroyedError extends AclnnError {
   static override readonly reason: string = "STREAM_DESTROYED";
   static override readonly defaultCode: number = 107023;
@@ -93,7 +93,7 @@ export class WaitTimeoutError extends AclnnError {
   static override readonly status: number = 4;
 }
 
-/** The caller gave up before the work was run. */
+/** The caller gave up before the work was run, or before it was done. */
 export class CancelledError extends AclnnError {
   static override readonly reason: string = "CANCELLED";
   static override readonly defaultCode: number = 107022;
