@@ -22,13 +22,17 @@ HERE = Path(__file__).resolve().parent
 PROTO = HERE.parents[1] / "proto"
 MESSAGES = HERE / "src" / "generated" / "messages"
 SCHEMA = (
-    *sorted(str(path.relative_to(PROTO)) for path in PROTO.glob("aclnn/v1/*.proto")),
+    *(
+        f"aclnn/v1/{name}.proto"
+        for name in ("device_service", "error", "operator_service", "tensor")
+    ),
     "google/rpc/status.proto",
     "google/rpc/error_details.proto",
 )
 OPTIONS = (
     "forceLong=bigint",  # 64-bit integers are BigInt
     "oneof=unions-value",
+    "comments=false",  # they are in the schema
     "outputServices=none",  # the calls are made with bytes
     "outputJsonMethods=false",
     "useExactTypes=false",
@@ -54,7 +58,7 @@ def generate(into: Path) -> bool:
         f"--ts_proto_opt={','.join(OPTIONS)}",
         *SCHEMA,
     ]
-    return protoc.main(command) == 0
+    return bool(protoc.main(command) == 0)
 
 
 def _texts(root: Path) -> dict[Path, str]:

@@ -6,13 +6,14 @@ takes commands as lines of JSON on standard input and answers each with one line
 
     python -m tests.conformance.bench [SETTING=VALUE ...]
 
-A command is an object with the name of a method of :class:`Bench` as ``do``, and its arguments. The answer has
-what it returned as ``ok``, or ``error``. The program ends with its standard input.
+A command is an object with the name of a method of :class:`Bench` as ``do``, and its arguments. The answer
+has what it returned as ``ok``, or ``error``. The program ends with its standard input.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 import time
@@ -287,6 +288,7 @@ def failure(reason: str) -> Exception:
 def main(arguments: Sequence[str]) -> None:
     """Runs the program."""
     settings = dict(argument.split("=", 1) for argument in arguments)
+    logging.disable()  # what fails does so on demand
     with Bench(**{name: json.loads(value) for name, value in settings.items()}) as bench:
         print(json.dumps({"address": bench.address}), flush=True)
         for line in sys.stdin:

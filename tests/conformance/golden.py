@@ -78,7 +78,7 @@ def _value(arrays: Mapping[str, Array], key: str, given: Mapping[str, Any]) -> V
 
 
 def _array(arrays: Mapping[str, Array], key: str, described: Mapping[str, Any]) -> Array:
-    dtype = dtypes.dtype(described["dtype"]).numpy
+    dtype = np.dtype(dtypes.dtype(described["dtype"]).numpy)
     stored = np.ascontiguousarray(arrays[key]).reshape(-1)
     array: Array = stored.view(dtype).reshape(described["shape"])
     return array

@@ -1,5 +1,6 @@
 /** A connection to one server: its address, its channel, its calls, and errors in plain words. */
 
+import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import {
   type ChannelCredentials,
@@ -21,6 +22,8 @@ const CONNECT_MS = 5_000;
 /** Milliseconds before each repeat of a call whose connection broke. */
 const REPEAT_PAUSES = [0, 100, 400];
 
+/** Metadata of a call that makes its repeat safe. */
+const REQUEST_ID = "aclnn-request-id";
 /** Bytes that may come in before the client has taken them. */
 const WINDOW_BYTES = 8 * 2 ** 20;
 
@@ -32,6 +35,8 @@ export interface Tls {
   certificate?: string | Uint8Array;
   /** Private key of `certificate`. */
   key?: string | Uint8Array;
+  /** Name that the server's certificate is to have, where the address has another one. */
+  serverName?: string;
 }
 
 /** How a server is reached. */
@@ -59,6 +64,8 @@ export interface CallOptions {
   timeout?: number;
   /** Whether to try again where the connection broke. */
   repeatable?: boolean;
+  /** The same, for a call that must not be made twice: the server recognises the repeat. */
+  once?: boolean;
   /** Ends the call, with the signal's reason. */
   signal?: AbortSignal | undefined;
 }
@@ -89,8 +96,17 @@ export class Connection {
     const target = targetOf(address);
     this.timeout = checkTimeout(timeout);
     this.metadata = metadataOf(token);
+    if (token !== undefined && tls === undefined && !isLocal(target)) {
+      refuse(
+        "token",
+        `would be sent to ${address} without TLS, for whoever is on the way to read: give tls, or ` +
+          "tls: false to send it all the same",
+      );
+    }
     const secure = credentialsOf(tls);
-    this.open = () => new Client(target, secure, channelOptions(target));
+    const serverName = typeof tls === "object" ? tls.serverName : undefined;
+    const named = serverName === undefined ? {} : { "grpc.ssl_target_name_override": serverName };
+    this.open = () => new Client(target, secure, { ...channelOptions(target), ...named });
     this.client = this.open();
   }
 
@@ -105,10 +121,12 @@ export class Connection {
     request: Request,
     options: CallOptions,
   ): Promise<Response> {
-    const pauses = options.repeatable ? [...REPEAT_PAUSES] : [];
+    const pauses = options.repeatable || options.once ? [...REPEAT_PAUSES] : [];
+    const metadata = this.metadata.clone();
+    if (options.once) metadata.set(REQUEST_ID, randomBytes(16).toString("hex"));
     for (;;) {
       try {
-        return await this.callOnce(method, request, options);
+        return await this.callOnce(method, request, metadata, options);
       } catch (error) {
         const pause = pauses.shift();
         const broke =
@@ -122,6 +140,7 @@ export class Connection {
   private callOnce<Request, Response>(
     method: Method<Request, Response>,
     request: Request,
+    metadata: Metadata,
     { doing, timeout, signal }: CallOptions,
   ): Promise<Response> {
     const limit = timeout ?? this.timeout ?? CONNECT_MS;
@@ -132,7 +151,7 @@ export class Connection {
         (message: Request) => asBuffer(method.request.encode(message).finish()),
         (bytes: Buffer) => method.response.decode(bytes),
         request,
-        this.metadata,
+        metadata,
         { deadline: Date.now() + limit },
         (error, response) => {
           signal?.removeEventListener("abort", cancel);
@@ -225,11 +244,16 @@ function credentialsOf(tls: boolean | Tls | undefined): ChannelCredentials {
   if ((certificate === undefined) !== (key === undefined)) {
     refuse("tls", "has only one of certificate and key; a client proves itself with both");
   }
-  return credentials.createSsl(
-    contents(rootCertificates, "tls.rootCertificates"),
-    contents(key, "tls.key"),
-    contents(certificate, "tls.certificate"),
-  );
+  const roots = contents(rootCertificates, "tls.rootCertificates");
+  const pair = [contents(key, "tls.key"), contents(certificate, "tls.certificate")] as const;
+  try {
+    return credentials.createSsl(roots, ...pair);
+  } catch (error) {
+    refuse(
+      "tls",
+      `has no certificates or key in PEM form, or no pair: ${(error as Error).message}`,
+    );
+  }
 }
 
 function contents(given: string | Uint8Array | undefined, parameter: string): Buffer | null {

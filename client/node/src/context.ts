@@ -298,6 +298,7 @@ export class Context {
         const request = DestroyContextRequest.create({ contextId: this.contextId });
         await this.connection.call(methods.DESTROY_CONTEXT, request, {
           doing: "closing a context",
+          once: true,
           timeout: CLOSE_MS,
         });
       }
@@ -342,7 +343,7 @@ export async function connect(address: string, options: ConnectOptions = {}): Pr
       clientName: `aclnn-client-node/${VERSION}`,
       ...(deviceIndex !== undefined && { deviceIndex }),
     });
-    const doing = { doing: "opening a context", signal: options.signal };
+    const doing = { doing: "opening a context", once: true, signal: options.signal };
     return new Context(connection, await connection.call(methods.CREATE_CONTEXT, request, doing));
   } catch (error) {
     connection.close();

@@ -3,13 +3,15 @@
  *
  * A connection that breaks is no end: the call is opened again, and what has not been answered is sent
  * again. The server knows each request by its number and applies it once. Only when the server is gone, does
- * not answer for long, or has a reason of its own to end the call, is it over.
+ * not answer for long, or has a reason of its own to end the call, is it over. A server that has no room for
+ * one more call is asked again.
  */
 
 import {
   type AclnnError,
   HandleNotFoundError,
   InternalError,
+  LimitExceededError,
   ServerUnavailable,
 } from "./errors.js";
 import { type Result, SubmitResponse } from "./generated/messages/aclnn/v1/device_service.js";
@@ -51,6 +53,10 @@ export const RESUME_MS = 10_000;
 /** Milliseconds between the first attempts to reach it; doubled after each. */
 const PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
+/** Part by which a pause may be longer, so that those who were refused together do not come back together. */
+const JITTER = 0.25;
+/** What gRPC's own refusal of one more call means, in the words of status.ts. */
+const FULL = "as many calls in hand";
 const NOBODY_THERE = ["nothing listens there", "there is no such socket"];
 /** Number of a request that opens a call, has no commands, and is never sent again. */
 const UNNUMBERED = 0n;
@@ -177,23 +183,31 @@ export class Requests {
     this.call = undefined;
     this.draining = false;
     this.unanswered = this.unanswered.filter((sent) => sent.number !== UNNUMBERED);
-    if (!this.isWorthAnotherCall(error)) {
-      this.cancel(
-        this.attempts > 0 && error instanceof ServerUnavailable ? cannotReturn(error) : error,
-      );
+    const pause = this.pauseBeforeAnother(error);
+    if (pause === undefined) {
+      const tried = this.attempts > 0 && error instanceof ServerUnavailable;
+      this.cancel(tried ? cannotReturn(error) : error);
       return;
     }
-    const pause = this.attempts > 0 ? PAUSE_MS * 2 ** (this.attempts - 1) : 0;
     this.attempts += 1;
-    this.retry = setTimeout(() => this.begin(), Math.min(pause, LONGEST_PAUSE_MS));
+    this.retry = setTimeout(() => this.begin(), pause);
   }
 
-  private isWorthAnotherCall(error: AclnnError): boolean {
-    if (!(error instanceof ServerUnavailable) || error instanceof EndedByServer) return false;
-    if (NOBODY_THERE.some((words) => error.message.includes(words))) return false;
+  /** Milliseconds before the call is opened again; undefined where there is no use in it. */
+  private pauseBeforeAnother(error: AclnnError): number | undefined {
+    let pause =
+      this.attempts > 0 ? Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** (this.attempts - 1)) : 0;
+    if (error instanceof LimitExceededError) {
+      // The server has no room for one more call, and says so when it is opened.
+      if (error.retryAfterMs === 0 && !error.message.includes(FULL)) return undefined;
+      pause = Math.max(pause, PAUSE_MS, error.retryAfterMs) * (1 + Math.random() * JITTER);
+    } else if (!(error instanceof ServerUnavailable) || error instanceof EndedByServer) {
+      return undefined;
+    }
+    if (NOBODY_THERE.some((words) => error.message.includes(words))) return undefined;
     // While nobody waits for anything there is no hurry: the context lives for as long as its lease.
     if (this.attempts === 0 || this.unanswered.length === 0) this.brokenAt = performance.now();
-    return performance.now() - this.brokenAt < this.resumeMs;
+    return performance.now() - this.brokenAt < this.resumeMs ? pause : undefined;
   }
 
   private begin(): void {

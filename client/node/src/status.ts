@@ -107,7 +107,9 @@ const CAUSES: readonly (readonly [RegExp, string])[] = [
   [/EACCES|EPERM/, "permission denied"],
   [/ENOTFOUND|EAI_|name resolution failed/i, "no such host name"],
   [/wrong version number|packet length too long/i, "the server does not speak TLS at this address"],
-  [/altname|altnames|ERR_TLS_CERT_ALTNAME_INVALID/i, "certificate of another host"],
+  [/altname/i, "the server's certificate is of another host"],
+  [/certificate has expired/i, "the server's certificate has expired"],
+  [/certificate is not yet valid/i, "the server's certificate is not valid yet"],
   [/certificate|self.signed/i, "the server's certificate is not trusted"],
   [/EHOSTUNREACH|ENETUNREACH/, "the network has no route to it"],
   [/ETIMEDOUT|timed? ?out/i, "no reply in time"],
@@ -120,6 +122,10 @@ const CAUSES: readonly (readonly [RegExp, string])[] = [
   [/larger than max \((\d+) vs\.? (\d+)\)/i, "a message of $1 bytes, and $2 are allowed"],
   [/concurrent rpc limit/i, "the server has as many calls in hand as it takes"],
   [/HTTP2_ERROR|protocol error/i, "what listens there does not speak gRPC"],
+  [
+    /Failed to connect/,
+    "the connection broke before the server answered; it may speak TLS, or something else than gRPC",
+  ],
   [
     /ECONNRESET|EPIPE|socket hang up|connection dropped|stream closed|closed with error/i,
     "the connection broke",

@@ -43,7 +43,7 @@ function field(number: number, parts: Parts): Parts {
 
 /** A command, in the generated code's form. */
 export function commandParts(command: NonNullable<Command["command"]>): Parts {
-  return field(SUBMIT_REQUEST.commands, [Command.encode({ command }).finish()]);
+  return field(SUBMIT_REQUEST.commands, [Command.encode(Command.create({ command })).finish()]);
 }
 
 /** A write; `data` is not copied. */

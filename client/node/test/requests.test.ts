@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import {
+  FreeResponse,
   type Result,
   SubmitRequest,
   SubmitResponse,
@@ -30,7 +31,9 @@ class FakeCall {
 
   /** Answers a request with so many results. */
   answer(sequence: bigint, count: number): void {
-    const results: Result[] = new Array(count).fill({ result: { $case: "free", value: {} } });
+    const results: Result[] = new Array(count).fill({
+      result: { $case: "free", value: FreeResponse.create() },
+    });
     this.events.response(SubmitResponse.encode({ sequence, results }).finish());
   }
 

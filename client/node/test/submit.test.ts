@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {
   FreeRequest,
+  FreeResponse,
   type Result,
   SubmitRequest,
   SubmitResponse,
@@ -31,7 +32,7 @@ function begin(timeout?: number) {
 }
 
 const free = (id: number): Pending => command("free", FreeRequest.create({ bufferId: BigInt(id) }));
-const DONE = { $case: "free", value: {} } as const;
+const DONE = { $case: "free", value: FreeResponse.create() } as const;
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 test("what is submitted before the program waits goes in one request", async () => {

@@ -226,7 +226,7 @@ def catalogue(operators: Sequence[Described]) -> str:
     rows = "".join(f"  {row.name}: [\n{_parameters(row)}  ],\n" for row in operators)
     found = sorted((row for row in operators if row.python), key=lambda row: _form(row).name)
     forms = "".join(map(_form_row, found))
-    return f"""{_CATALOGUE}/** Parameters of phase one of each operator: C type, name, whether written, whether it may be null. */
+    return f"""{_CATALOGUE}/** Of each operator the parameters of phase one. */
 export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {{
 {rows}}};
 

@@ -12,659 +12,354 @@ import {
   ExecuteResponse,
   GetWorkspaceSizeRequest,
   GetWorkspaceSizeResponse,
+  Timing,
 } from "./operator_service.js";
 
-/**
- * Devices, contexts, streams, memory and events, and Submit, the pipelined form of every call.
- *
- * Ids: context_id and stream_id are unguessable strings made by the server. buffer_id, executor_id and
- * event_id are chosen by the client, unique in its context and not 0, so that calls can be sent before
- * earlier ones have answered; with 0 the server chooses. An id that does not exist and an id of another
- * context answer the same NOT_FOUND.
- *
- * Every call that names a context renews its lease.
- */
-
-/** Empty. */
 export interface GetServerInfoRequest {
 }
 
-/** What a server or a context may hold. 0 is: no limit. */
 export interface Limits {
-  /** Bytes of one message. */
   messageBytes: bigint;
-  /** Bytes of one tensor's storage, and so of one buffer. */
   tensorBytes: bigint;
-  /** Bytes of device memory of one context. */
   contextBytes: bigint;
-  /** Contexts of the server. */
   contexts: bigint;
-  /** Streams of one context. */
   streams: bigint;
-  /** Executors of one context. */
   executors: bigint;
-  /** Commands queued in one stream. */
   queuedCommands: bigint;
-  /** Buffers of one context. */
   buffers: bigint;
-  /** Events of one context. */
   events: bigint;
-  /** Open Submit calls of the server. */
   submitCalls: bigint;
+  queuedBytes: bigint;
 }
 
-/** What a server or a context holds now. */
 export interface Usage {
-  /** Contexts. */
   contexts: bigint;
-  /** Streams, default ones included. */
   streams: bigint;
-  /** Executors planned and not yet freed. */
   executors: bigint;
-  /** Buffers, freed ones that queued work still uses included. */
   buffers: bigint;
-  /** Bytes of device memory in buffers, workspaces and inline tensors. */
   bytes: bigint;
-  /** Events. */
   events: bigint;
-  /** Commands queued or running. */
   queuedCommands: bigint;
 }
 
-/** What the server is. */
 export interface GetServerInfoResponse {
-  /** Version of aclnn-serve. */
   version: string;
-  /** Oldest protocol version that the server speaks. */
   protocolMin: number;
-  /** Newest protocol version that the server speaks. */
   protocolMax: number;
-  /** Changes with every start of the server; part of every id that it makes. */
   epoch: string;
-  /** Backend that computes: "numpy", "null", "ascend". */
   backend: string;
-  /** Product whose dtype rules are enforced: "reference", "ascend910b" … */
   soc: string;
-  /** Number of devices. */
   deviceCount: number;
-  /** Number of operators that can be run. */
   operatorCount: number;
-  /** Limits in force. */
-  limits:
-    | Limits
-    | undefined;
-  /** What all contexts hold together. */
-  usage:
-    | Usage
-    | undefined;
-  /** Lease given to a context that asks for none. */
-  defaultLease:
-    | Duration
-    | undefined;
-  /** Names of optional features served, for example "shared-memory". */
+  limits: Limits | undefined;
+  usage: Usage | undefined;
+  defaultLease: Duration | undefined;
   features: string[];
 }
 
-/** Empty. */
 export interface ListDevicesRequest {
 }
 
-/** One device. */
 export interface Device {
-  /** Its index, as CreateContext takes it. */
   index: number;
-  /** Its product name, or the host processor's. */
   name: string;
-  /** Memory in bytes. 0 where not known. */
   totalBytes: bigint;
-  /** Memory that is free, in bytes. 0 where not known. */
   freeBytes: bigint;
-  /** Contexts on it. */
   contextCount: number;
 }
 
-/** The devices. */
 export interface ListDevicesResponse {
-  /** By index. */
   devices: Device[];
 }
 
-/** Asks for a context. */
 export interface CreateContextRequest {
-  /** Version of this protocol that the client speaks; this file describes version 1. */
   protocolVersion: number;
-  /** Device to open. Absent: the one with the most free memory. */
-  deviceIndex?:
-    | number
-    | undefined;
-  /** Lease asked for; the server may shorten it. Absent: the server's default. */
-  lease:
-    | Duration
-    | undefined;
-  /** What the client is, for the server's log, for example "aclnn-client-python/0.1.0". */
+  deviceIndex?: number | undefined;
+  lease: Duration | undefined;
   clientName: string;
 }
 
-/** The new context. */
 export interface CreateContextResponse {
-  /** Names the context in every call; keep it secret. */
   contextId: string;
-  /** The context's default stream. */
   streamId: string;
-  /** Device that it is on. */
   deviceIndex: number;
-  /** Lease in force. */
-  lease:
-    | Duration
-    | undefined;
-  /** Limits in force for it. */
+  lease: Duration | undefined;
   limits: Limits | undefined;
 }
 
-/** Names a context. */
 export interface RenewContextRequest {
-  /** Context to renew. */
   contextId: string;
 }
 
-/** The context's state. */
 export interface RenewContextResponse {
-  /** Lease in force, counted from now. */
-  lease:
-    | Duration
-    | undefined;
-  /** What the context holds. */
+  lease: Duration | undefined;
   usage: Usage | undefined;
 }
 
-/** Names a context to destroy. */
 export interface DestroyContextRequest {
-  /** Context to destroy. */
   contextId: string;
 }
 
-/** Empty. */
 export interface DestroyContextResponse {
 }
 
-/** Asks for a stream. */
 export interface CreateStreamRequest {
-  /** Context to create it in. Empty opens a context of its own (not inside Submit). */
   contextId: string;
-  /** Only where a context is opened: version of this protocol that the client speaks. */
   protocolVersion: number;
 }
 
-/** The new stream. */
 export interface CreateStreamResponse {
-  /** Names the stream in every call; keep it secret. */
   streamId: string;
-  /** Its context. */
   contextId: string;
 }
 
-/** Names a stream to wait for. */
 export interface SynchronizeStreamRequest {
-  /** Context of the call. May be empty where stream_id is set, and inside Submit. */
   contextId: string;
-  /** Stream to wait for. Empty waits for every stream of the context. */
   streamId: string;
-  /** Longest wait. Absent waits without limit. */
   timeout: Duration | undefined;
 }
 
-/** Empty. */
 export interface SynchronizeStreamResponse {
+  returnedBufferIds: bigint[];
 }
 
-/** Names a stream to ask about. */
 export interface QueryStreamRequest {
-  /** Stream to ask about. Empty, inside Submit, is the context's default stream. */
   streamId: string;
 }
 
-/** The stream's state. */
 export interface QueryStreamResponse {
-  /** Whether all work queued in it is done. */
   complete: boolean;
+  timing: Timing | undefined;
 }
 
-/** Names a stream to destroy. */
 export interface DestroyStreamRequest {
-  /** Stream to destroy. */
   streamId: string;
 }
 
-/** Empty. */
 export interface DestroyStreamResponse {
 }
 
-/** Asks for device memory. */
 export interface MallocRequest {
-  /** Context to allocate in. May be empty inside Submit. */
   contextId: string;
-  /** Id for the new buffer, chosen by the client, unique in the context. 0 lets the server choose. */
   bufferId: bigint;
-  /** Size in bytes, at least 1. */
   bytes: bigint;
-  /** Segment of shared memory to place it in. 0: ordinary device memory. */
   segmentId: bigint;
-  /** Bytes from the start of the segment; a multiple of 64. Only with segment_id. */
   segmentOffset: bigint;
 }
 
-/** The new buffer. */
 export interface MallocResponse {
-  /** Its id, as asked for or as chosen by the server. */
   bufferId: bigint;
 }
 
-/** Names a buffer to free. */
 export interface FreeRequest {
-  /** Context of the buffer. May be empty inside Submit. */
   contextId: string;
-  /** Buffer to free. */
   bufferId: bigint;
 }
 
-/** Empty. */
 export interface FreeResponse {
+  returnedBufferIds: bigint[];
 }
 
-/** Asks to fill bytes. */
 export interface MemsetRequest {
-  /** Context of the buffer. May be empty inside Submit. */
   contextId: string;
-  /** Stream to queue it in. Empty: at once, after queued work that uses the buffer. */
   streamId: string;
-  /** Buffer to fill. */
   bufferId: bigint;
-  /** Bytes from the start of the buffer. */
   offset: bigint;
-  /** Bytes to fill. */
   bytes: bigint;
-  /** Value of each byte, 0 to 255. */
   value: number;
 }
 
-/** Empty. */
 export interface MemsetResponse {
 }
 
-/** Asks to copy bytes on the device. */
 export interface MemcpyRequest {
-  /** Context of the buffers. May be empty inside Submit. */
   contextId: string;
-  /** Stream to queue it in. Empty: at once, after queued work that uses the buffers. */
   streamId: string;
-  /** Buffer to write. */
   destinationBufferId: bigint;
-  /** Bytes from its start. */
   destinationOffset: bigint;
-  /** Buffer to read. */
   sourceBufferId: bigint;
-  /** Bytes from its start. */
   sourceOffset: bigint;
-  /** Bytes to copy. */
   bytes: bigint;
 }
 
-/** Empty. */
 export interface MemcpyResponse {
 }
 
-/** The first message of a write says where; each carries the next bytes. */
 export interface WriteBufferRequest {
-  /** Context of the buffer, in the first message. May be empty inside Submit. */
   contextId: string;
-  /** Stream to queue it in, in the first message. Empty: at once, after queued work that uses the buffer. */
   streamId: string;
-  /** Buffer to write, in the first message. */
   bufferId: bigint;
-  /** Bytes from the start of the buffer to the first byte of the whole write, in the first message. */
   offset: bigint;
-  /** Bytes of the whole write, in the first message. Inside Submit a write is one message and this may be 0. */
   totalBytes: bigint;
-  /** The next bytes. */
   data: Uint8Array;
 }
 
-/** Empty. */
 export interface WriteBufferResponse {
 }
 
-/** Asks for bytes of a buffer. */
 export interface ReadBufferRequest {
-  /** Context of the buffer. May be empty inside Submit. */
   contextId: string;
-  /** Stream to queue it in. Empty: at once, after queued work that uses the buffer. */
   streamId: string;
-  /** Buffer to read. */
   bufferId: bigint;
-  /** Bytes from the start of the buffer. */
   offset: bigint;
-  /** Bytes to read. Inside Submit the answer is one message, at most the message limit. */
   bytes: bigint;
-  /** Bytes of a chunk. 0: the server's choice, about 1 MiB. */
   chunkBytes: bigint;
 }
 
-/** The next bytes of a read. */
 export interface ReadBufferResponse {
-  /** The next bytes. */
   data: Uint8Array;
 }
 
-/** Asks for an event. */
 export interface CreateEventRequest {
-  /** Context to create it in. May be empty inside Submit. */
   contextId: string;
-  /** Id for the new event, chosen by the client, unique in the context. 0 lets the server choose. */
   eventId: bigint;
 }
 
-/** The new event. */
 export interface CreateEventResponse {
-  /** Its id, as asked for or as chosen by the server. */
   eventId: bigint;
 }
 
-/** Names an event to destroy. */
 export interface DestroyEventRequest {
-  /** Context of the event. May be empty inside Submit. */
   contextId: string;
-  /** Event to destroy. */
   eventId: bigint;
 }
 
-/** Empty. */
 export interface DestroyEventResponse {
 }
 
-/** Puts an event's mark into a stream. */
 export interface RecordEventRequest {
-  /** Context of the event. May be empty inside Submit. */
   contextId: string;
-  /** Event to record. */
   eventId: bigint;
-  /** Stream to mark. Empty is the context's default stream. */
   streamId: string;
 }
 
-/** Empty. */
 export interface RecordEventResponse {
 }
 
-/** Lets a stream wait for an event. */
 export interface WaitEventRequest {
-  /** Context of the event. May be empty inside Submit. */
   contextId: string;
-  /** Event to wait for. */
   eventId: bigint;
-  /** Stream that waits. Empty is the context's default stream. */
   streamId: string;
 }
 
-/** Empty. */
 export interface WaitEventResponse {
 }
 
-/** Names an event to wait for. */
 export interface SynchronizeEventRequest {
-  /** Context of the event. May be empty inside Submit. */
   contextId: string;
-  /** Event to wait for. */
   eventId: bigint;
-  /** Longest wait. Absent waits without limit. */
   timeout: Duration | undefined;
 }
 
-/** Empty. */
 export interface SynchronizeEventResponse {
 }
 
-/** Names an event to ask about. */
 export interface QueryEventRequest {
-  /** Context of the event. May be empty inside Submit. */
   contextId: string;
-  /** Event to ask about. */
   eventId: bigint;
 }
 
-/** The event's state. */
 export interface QueryEventResponse {
-  /** Whether its latest mark has been passed; true where it has no mark. */
   complete: boolean;
 }
 
-/** Names two events. */
 export interface GetEventElapsedTimeRequest {
-  /** Context of the events. May be empty inside Submit. */
   contextId: string;
-  /** The earlier event. */
   startEventId: bigint;
-  /** The later event. */
   endEventId: bigint;
 }
 
-/** The time between two marks. */
 export interface GetEventElapsedTimeResponse {
-  /** Nanoseconds from start to end; negative where end was passed first. */
   elapsedNs: bigint;
 }
 
-/** Asks for a segment of shared memory. */
 export interface AttachSharedMemoryRequest {
-  /** Context that the segment belongs to. May be empty inside Submit. */
   contextId: string;
-  /** Size asked for, in bytes. */
   bytes: bigint;
 }
 
-/** The new segment. */
 export interface AttachSharedMemoryResponse {
-  /** Names the segment in MallocRequest. */
   segmentId: bigint;
-  /** File to map, as the server made and named it. */
   path: string;
-  /** Size in bytes. */
   bytes: bigint;
+  secret: Uint8Array;
 }
 
-/** Names a segment to end. */
 export interface DetachSharedMemoryRequest {
-  /** Context of the segment. May be empty inside Submit. */
   contextId: string;
-  /** Segment to end. */
   segmentId: bigint;
 }
 
-/** Empty. */
 export interface DetachSharedMemoryResponse {
 }
 
-/** One call inside Submit. */
 export interface Command {
-  /** The request of the unary call that it stands for. None set is refused with INVALID_ARGUMENT. */
   command:
-    | //
-    /** As OperatorService.GetWorkspaceSize. */
-    { $case: "getWorkspaceSize"; value: GetWorkspaceSizeRequest }
-    | //
-    /**
-     * As OperatorService.Execute. Where an output has no buffer the result waits for the work; otherwise
-     * asynchronous is taken as set.
-     */
-    { $case: "execute"; value: ExecuteRequest }
-    | //
-    /** As OperatorService.DestroyExecutor. */
-    { $case: "destroyExecutor"; value: DestroyExecutorRequest }
-    | //
-    /** As SynchronizeStream. */
-    { $case: "synchronizeStream"; value: SynchronizeStreamRequest }
-    | //
-    /** As Malloc. */
-    { $case: "malloc"; value: MallocRequest }
-    | //
-    /** As Free. */
-    { $case: "free"; value: FreeRequest }
-    | //
-    /** As Memset. */
-    { $case: "memset"; value: MemsetRequest }
-    | //
-    /** As Memcpy. */
-    { $case: "memcpy"; value: MemcpyRequest }
-    | //
-    /** As WriteBuffer, in one message. */
-    { $case: "writeBuffer"; value: WriteBufferRequest }
-    | //
-    /** As ReadBuffer, in one message. */
-    { $case: "readBuffer"; value: ReadBufferRequest }
-    | //
-    /** As CreateStream, with this context. */
-    { $case: "createStream"; value: CreateStreamRequest }
-    | //
-    /** As DestroyStream. */
-    { $case: "destroyStream"; value: DestroyStreamRequest }
-    | //
-    /** As QueryStream. */
-    { $case: "queryStream"; value: QueryStreamRequest }
-    | //
-    /** As CreateEvent. */
-    { $case: "createEvent"; value: CreateEventRequest }
-    | //
-    /** As DestroyEvent. */
-    { $case: "destroyEvent"; value: DestroyEventRequest }
-    | //
-    /** As RecordEvent. */
-    { $case: "recordEvent"; value: RecordEventRequest }
-    | //
-    /** As WaitEvent. */
-    { $case: "waitEvent"; value: WaitEventRequest }
-    | //
-    /** As SynchronizeEvent. */
-    { $case: "synchronizeEvent"; value: SynchronizeEventRequest }
-    | //
-    /** As QueryEvent. */
-    { $case: "queryEvent"; value: QueryEventRequest }
-    | //
-    /** As GetEventElapsedTime. */
-    { $case: "getEventElapsedTime"; value: GetEventElapsedTimeRequest }
-    | //
-    /** As AttachSharedMemory. */
-    { $case: "attachSharedMemory"; value: AttachSharedMemoryRequest }
-    | //
-    /** As DetachSharedMemory. */
-    { $case: "detachSharedMemory"; value: DetachSharedMemoryRequest }
-    | //
-    /** As RenewContext. */
-    { $case: "renewContext"; value: RenewContextRequest }
+    | { $case: "getWorkspaceSize"; value: GetWorkspaceSizeRequest }
+    | { $case: "execute"; value: ExecuteRequest }
+    | { $case: "destroyExecutor"; value: DestroyExecutorRequest }
+    | { $case: "synchronizeStream"; value: SynchronizeStreamRequest }
+    | { $case: "malloc"; value: MallocRequest }
+    | { $case: "free"; value: FreeRequest }
+    | { $case: "memset"; value: MemsetRequest }
+    | { $case: "memcpy"; value: MemcpyRequest }
+    | { $case: "writeBuffer"; value: WriteBufferRequest }
+    | { $case: "readBuffer"; value: ReadBufferRequest }
+    | { $case: "createStream"; value: CreateStreamRequest }
+    | { $case: "destroyStream"; value: DestroyStreamRequest }
+    | { $case: "queryStream"; value: QueryStreamRequest }
+    | { $case: "createEvent"; value: CreateEventRequest }
+    | { $case: "destroyEvent"; value: DestroyEventRequest }
+    | { $case: "recordEvent"; value: RecordEventRequest }
+    | { $case: "waitEvent"; value: WaitEventRequest }
+    | { $case: "synchronizeEvent"; value: SynchronizeEventRequest }
+    | { $case: "queryEvent"; value: QueryEventRequest }
+    | { $case: "getEventElapsedTime"; value: GetEventElapsedTimeRequest }
+    | { $case: "attachSharedMemory"; value: AttachSharedMemoryRequest }
+    | { $case: "detachSharedMemory"; value: DetachSharedMemoryRequest }
+    | { $case: "renewContext"; value: RenewContextRequest }
     | undefined;
+  traceparent: string;
 }
 
-/** What one command answers. */
 export interface Result {
-  /** The response of the unary call, or the failure. */
   result:
-    | //
-    /** The command failed. */
-    { $case: "error"; value: Error }
-    | //
-    /** Of get_workspace_size. */
-    { $case: "getWorkspaceSize"; value: GetWorkspaceSizeResponse }
-    | //
-    /** Of execute. */
-    { $case: "execute"; value: ExecuteResponse }
-    | //
-    /** Of destroy_executor. */
-    { $case: "destroyExecutor"; value: DestroyExecutorResponse }
-    | //
-    /** Of synchronize_stream. */
-    { $case: "synchronizeStream"; value: SynchronizeStreamResponse }
-    | //
-    /** Of malloc. */
-    { $case: "malloc"; value: MallocResponse }
-    | //
-    /** Of free. */
-    { $case: "free"; value: FreeResponse }
-    | //
-    /** Of memset. */
-    { $case: "memset"; value: MemsetResponse }
-    | //
-    /** Of memcpy. */
-    { $case: "memcpy"; value: MemcpyResponse }
-    | //
-    /** Of write_buffer. */
-    { $case: "writeBuffer"; value: WriteBufferResponse }
-    | //
-    /** Of read_buffer. */
-    { $case: "readBuffer"; value: ReadBufferResponse }
-    | //
-    /** Of create_stream. */
-    { $case: "createStream"; value: CreateStreamResponse }
-    | //
-    /** Of destroy_stream. */
-    { $case: "destroyStream"; value: DestroyStreamResponse }
-    | //
-    /** Of query_stream. */
-    { $case: "queryStream"; value: QueryStreamResponse }
-    | //
-    /** Of create_event. */
-    { $case: "createEvent"; value: CreateEventResponse }
-    | //
-    /** Of destroy_event. */
-    { $case: "destroyEvent"; value: DestroyEventResponse }
-    | //
-    /** Of record_event. */
-    { $case: "recordEvent"; value: RecordEventResponse }
-    | //
-    /** Of wait_event. */
-    { $case: "waitEvent"; value: WaitEventResponse }
-    | //
-    /** Of synchronize_event. */
-    { $case: "synchronizeEvent"; value: SynchronizeEventResponse }
-    | //
-    /** Of query_event. */
-    { $case: "queryEvent"; value: QueryEventResponse }
-    | //
-    /** Of get_event_elapsed_time. */
-    { $case: "getEventElapsedTime"; value: GetEventElapsedTimeResponse }
-    | //
-    /** Of attach_shared_memory. */
-    { $case: "attachSharedMemory"; value: AttachSharedMemoryResponse }
-    | //
-    /** Of detach_shared_memory. */
-    { $case: "detachSharedMemory"; value: DetachSharedMemoryResponse }
-    | //
-    /** Of renew_context. */
-    { $case: "renewContext"; value: RenewContextResponse }
+    | { $case: "error"; value: Error }
+    | { $case: "getWorkspaceSize"; value: GetWorkspaceSizeResponse }
+    | { $case: "execute"; value: ExecuteResponse }
+    | { $case: "destroyExecutor"; value: DestroyExecutorResponse }
+    | { $case: "synchronizeStream"; value: SynchronizeStreamResponse }
+    | { $case: "malloc"; value: MallocResponse }
+    | { $case: "free"; value: FreeResponse }
+    | { $case: "memset"; value: MemsetResponse }
+    | { $case: "memcpy"; value: MemcpyResponse }
+    | { $case: "writeBuffer"; value: WriteBufferResponse }
+    | { $case: "readBuffer"; value: ReadBufferResponse }
+    | { $case: "createStream"; value: CreateStreamResponse }
+    | { $case: "destroyStream"; value: DestroyStreamResponse }
+    | { $case: "queryStream"; value: QueryStreamResponse }
+    | { $case: "createEvent"; value: CreateEventResponse }
+    | { $case: "destroyEvent"; value: DestroyEventResponse }
+    | { $case: "recordEvent"; value: RecordEventResponse }
+    | { $case: "waitEvent"; value: WaitEventResponse }
+    | { $case: "synchronizeEvent"; value: SynchronizeEventResponse }
+    | { $case: "queryEvent"; value: QueryEventResponse }
+    | { $case: "getEventElapsedTime"; value: GetEventElapsedTimeResponse }
+    | { $case: "attachSharedMemory"; value: AttachSharedMemoryResponse }
+    | { $case: "detachSharedMemory"; value: DetachSharedMemoryResponse }
+    | { $case: "renewContext"; value: RenewContextResponse }
     | undefined;
 }
 
-/** A batch of commands. */
 export interface SubmitRequest {
-  /** Context of every command, in the first request of a call. */
   contextId: string;
-  /**
-   * Number of the batch, counted by the client from 1 in the life of the context, over all of its Submit
-   * calls. A batch that was applied before is not applied again, and answers what it answered. 0: not
-   * numbered, and never recognised as a repeat.
-   */
   sequence: bigint;
-  /**
-   * Batches up to this number have been answered, as far as the client is concerned: it will not repeat
-   * them. The server keeps the answers to later ones, as far as 64 MiB go.
-   */
   acknowledged: bigint;
-  /** Commands in order. */
   commands: Command[];
 }
 
-/** The batch's answer. */
 export interface SubmitResponse {
-  /** Number of the batch. */
   sequence: bigint;
-  /** One result per command, in order. */
   results: Result[];
 }
 
@@ -723,6 +418,7 @@ function createBaseLimits(): Limits {
     buffers: 0n,
     events: 0n,
     submitCalls: 0n,
+    queuedBytes: 0n,
   };
 }
 
@@ -787,6 +483,12 @@ export const Limits: MessageFns<Limits> = {
         throw new globalThis.Error("value provided for field message.submitCalls of type uint64 too large");
       }
       writer.uint32(80).uint64(message.submitCalls);
+    }
+    if (message.queuedBytes !== 0n) {
+      if (BigInt.asUintN(64, message.queuedBytes) !== message.queuedBytes) {
+        throw new globalThis.Error("value provided for field message.queuedBytes of type uint64 too large");
+      }
+      writer.uint32(88).uint64(message.queuedBytes);
     }
     return writer;
   },
@@ -884,6 +586,14 @@ export const Limits: MessageFns<Limits> = {
             message.submitCalls = reader.uint64() as bigint;
             continue;
           }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.queuedBytes = reader.uint64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -920,6 +630,9 @@ export const Limits: MessageFns<Limits> = {
     message.events = (object.events !== undefined && object.events !== null) ? BigInt(object.events) : 0n;
     message.submitCalls = (object.submitCalls !== undefined && object.submitCalls !== null)
       ? BigInt(object.submitCalls)
+      : 0n;
+    message.queuedBytes = (object.queuedBytes !== undefined && object.queuedBytes !== null)
+      ? BigInt(object.queuedBytes)
       : 0n;
     return message;
   },
@@ -2126,11 +1839,21 @@ export const SynchronizeStreamRequest: MessageFns<SynchronizeStreamRequest> = {
 };
 
 function createBaseSynchronizeStreamResponse(): SynchronizeStreamResponse {
-  return {};
+  return { returnedBufferIds: [] };
 }
 
 export const SynchronizeStreamResponse: MessageFns<SynchronizeStreamResponse> = {
-  encode(_: SynchronizeStreamResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: SynchronizeStreamResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.returnedBufferIds.length !== 0) {
+      writer.uint32(10).fork();
+      for (const v of message.returnedBufferIds) {
+        if (BigInt.asUintN(64, v) !== v) {
+          throw new globalThis.Error("a value provided in array field returnedBufferIds of type uint64 is too large");
+        }
+        writer.uint64(v);
+      }
+      writer.join();
+    }
     return writer;
   },
 
@@ -2147,6 +1870,24 @@ export const SynchronizeStreamResponse: MessageFns<SynchronizeStreamResponse> = 
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag === 8) {
+              message.returnedBufferIds.push(reader.uint64() as bigint);
+
+              continue;
+            }
+
+            if (tag === 10) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.returnedBufferIds.push(reader.uint64() as bigint);
+              }
+
+              continue;
+            }
+
+            break;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2162,8 +1903,9 @@ export const SynchronizeStreamResponse: MessageFns<SynchronizeStreamResponse> = 
   create(base?: DeepPartial<SynchronizeStreamResponse>): SynchronizeStreamResponse {
     return SynchronizeStreamResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<SynchronizeStreamResponse>): SynchronizeStreamResponse {
+  fromPartial(object: DeepPartial<SynchronizeStreamResponse>): SynchronizeStreamResponse {
     const message = createBaseSynchronizeStreamResponse();
+    message.returnedBufferIds = object.returnedBufferIds?.map((e) => BigInt(e)) || [];
     return message;
   },
 };
@@ -2224,13 +1966,16 @@ export const QueryStreamRequest: MessageFns<QueryStreamRequest> = {
 };
 
 function createBaseQueryStreamResponse(): QueryStreamResponse {
-  return { complete: false };
+  return { complete: false, timing: undefined };
 }
 
 export const QueryStreamResponse: MessageFns<QueryStreamResponse> = {
   encode(message: QueryStreamResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.complete !== false) {
       writer.uint32(8).bool(message.complete);
+    }
+    if (message.timing !== undefined) {
+      Timing.encode(message.timing, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -2256,6 +2001,14 @@ export const QueryStreamResponse: MessageFns<QueryStreamResponse> = {
             message.complete = reader.bool();
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.timing = Timing.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2274,6 +2027,9 @@ export const QueryStreamResponse: MessageFns<QueryStreamResponse> = {
   fromPartial(object: DeepPartial<QueryStreamResponse>): QueryStreamResponse {
     const message = createBaseQueryStreamResponse();
     message.complete = object.complete ?? false;
+    message.timing = (object.timing !== undefined && object.timing !== null)
+      ? Timing.fromPartial(object.timing)
+      : undefined;
     return message;
   },
 };
@@ -2622,11 +2378,21 @@ export const FreeRequest: MessageFns<FreeRequest> = {
 };
 
 function createBaseFreeResponse(): FreeResponse {
-  return {};
+  return { returnedBufferIds: [] };
 }
 
 export const FreeResponse: MessageFns<FreeResponse> = {
-  encode(_: FreeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: FreeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.returnedBufferIds.length !== 0) {
+      writer.uint32(10).fork();
+      for (const v of message.returnedBufferIds) {
+        if (BigInt.asUintN(64, v) !== v) {
+          throw new globalThis.Error("a value provided in array field returnedBufferIds of type uint64 is too large");
+        }
+        writer.uint64(v);
+      }
+      writer.join();
+    }
     return writer;
   },
 
@@ -2643,6 +2409,24 @@ export const FreeResponse: MessageFns<FreeResponse> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag === 8) {
+              message.returnedBufferIds.push(reader.uint64() as bigint);
+
+              continue;
+            }
+
+            if (tag === 10) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.returnedBufferIds.push(reader.uint64() as bigint);
+              }
+
+              continue;
+            }
+
+            break;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2658,8 +2442,9 @@ export const FreeResponse: MessageFns<FreeResponse> = {
   create(base?: DeepPartial<FreeResponse>): FreeResponse {
     return FreeResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<FreeResponse>): FreeResponse {
+  fromPartial(object: DeepPartial<FreeResponse>): FreeResponse {
     const message = createBaseFreeResponse();
+    message.returnedBufferIds = object.returnedBufferIds?.map((e) => BigInt(e)) || [];
     return message;
   },
 };
@@ -4346,7 +4131,7 @@ export const AttachSharedMemoryRequest: MessageFns<AttachSharedMemoryRequest> = 
 };
 
 function createBaseAttachSharedMemoryResponse(): AttachSharedMemoryResponse {
-  return { segmentId: 0n, path: "", bytes: 0n };
+  return { segmentId: 0n, path: "", bytes: 0n, secret: new Uint8Array(0) };
 }
 
 export const AttachSharedMemoryResponse: MessageFns<AttachSharedMemoryResponse> = {
@@ -4365,6 +4150,9 @@ export const AttachSharedMemoryResponse: MessageFns<AttachSharedMemoryResponse> 
         throw new globalThis.Error("value provided for field message.bytes of type uint64 too large");
       }
       writer.uint32(24).uint64(message.bytes);
+    }
+    if (message.secret.length !== 0) {
+      writer.uint32(34).bytes(message.secret);
     }
     return writer;
   },
@@ -4406,6 +4194,14 @@ export const AttachSharedMemoryResponse: MessageFns<AttachSharedMemoryResponse> 
             message.bytes = reader.uint64() as bigint;
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.secret = reader.bytes();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4426,6 +4222,7 @@ export const AttachSharedMemoryResponse: MessageFns<AttachSharedMemoryResponse> 
     message.segmentId = (object.segmentId !== undefined && object.segmentId !== null) ? BigInt(object.segmentId) : 0n;
     message.path = object.path ?? "";
     message.bytes = (object.bytes !== undefined && object.bytes !== null) ? BigInt(object.bytes) : 0n;
+    message.secret = object.secret ?? new Uint8Array(0);
     return message;
   },
 };
@@ -4544,7 +4341,7 @@ export const DetachSharedMemoryResponse: MessageFns<DetachSharedMemoryResponse> 
 };
 
 function createBaseCommand(): Command {
-  return { command: undefined };
+  return { command: undefined, traceparent: "" };
 }
 
 export const Command: MessageFns<Command> = {
@@ -4619,6 +4416,9 @@ export const Command: MessageFns<Command> = {
       case "renewContext":
         RenewContextRequest.encode(message.command.value, writer.uint32(186).fork()).join();
         break;
+    }
+    if (message.traceparent !== "") {
+      writer.uint32(194).string(message.traceparent);
     }
     return writer;
   },
@@ -4841,6 +4641,14 @@ export const Command: MessageFns<Command> = {
             message.command = { $case: "renewContext", value: RenewContextRequest.decode(reader, reader.uint32()) };
             continue;
           }
+          case 24: {
+            if (tag !== 194) {
+              break;
+            }
+
+            message.traceparent = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -5019,6 +4827,7 @@ export const Command: MessageFns<Command> = {
         break;
       }
     }
+    message.traceparent = object.traceparent ?? "";
     return message;
   },
 };

@@ -4,29 +4,14 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
-/**
- * How a failed call is described. Outside Submit the same content travels as a gRPC status with
- * google.rpc.ErrorInfo (reason, domain "aclnn-serve", metadata operator, parameter, acl_code, request_id)
- * and, where a parameter is at fault, google.rpc.BadRequest with the field's path.
- */
-
-/** Why a command inside Submit failed. */
 export interface Error {
-  /** Machine-readable cause, UPPER_SNAKE_CASE, one per error class of the client libraries. */
   reason: string;
-  /** The gRPC status code's number that the unary call would have ended with. */
   statusCode: number;
-  /** The code that the vendor's C API returns for this cause (161001, 161002, 561103, 207001 …). */
   aclCode: number;
-  /** Text for people: which check failed, of which parameter, the value and what is allowed. */
   message: string;
-  /** Operator at fault, with the aclnn prefix. Empty where no operator is involved. */
   operator: string;
-  /** Parameter at fault, by the C prototype's name or the request field's. Empty where none is. */
   parameter: string;
-  /** Id under which the server's log holds the full text of an unexpected failure. Empty otherwise. */
   requestId: string;
-  /** Milliseconds after which a repeat can succeed. 0: a repeat will not help or no time is known. */
   retryAfterMs: bigint;
 }
 

@@ -5,186 +5,100 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Argument, DataType, Tensor } from "./tensor.js";
 
-/**
- * The two-phase operator API. Phase one (GetWorkspaceSize) validates the arguments, plans the computation
- * and creates an executor; phase two (Execute) runs the executor on a stream.
- *
- * Changes: revision 1 (2026-11-30): first.
- */
-
-/** Asks for a plan. */
 export interface GetWorkspaceSizeRequest {
-  /** Context of the call. May be empty where stream_id is set, and inside Submit. */
   contextId: string;
-  /** Stream whose session holds the executor. Empty is the context's default stream. */
   streamId: string;
-  /** Id for the new executor, chosen by the client, unique in the context. 0 lets the server choose. */
   executorId: bigint;
-  /** Operator by its C name, with the aclnn prefix, for example "aclnnSmoothL1LossBackward". */
   operator: string;
-  /** Arguments in the C prototype's order, without the trailing workspaceSize and executor. */
   arguments: Argument[];
-  /** Makes the executor repeatable: it lives until DestroyExecutor and may be run any number of times. */
   repeatable: boolean;
 }
 
-/** The plan's answer. */
 export interface GetWorkspaceSizeResponse {
-  /** Id of the executor, as asked for or as chosen by the server. */
   executorId: bigint;
-  /** Scratch device memory that Execute needs, in bytes. May be 0. */
   workspaceBytes: bigint;
 }
 
-/** Scratch memory that the client provides for one execution. */
 export interface Workspace {
-  /** Buffer that holds it. 0 is a null pointer: refused with 161001 where bytes is above 0. */
   bufferId: bigint;
-  /** Bytes from the start of the buffer. */
   offset: bigint;
-  /** Its size in bytes; smaller than planned is refused with 161002. */
   bytes: bigint;
 }
 
-/** Gives one tensor of a repeatable executor another storage. */
 export interface Binding {
-  /** Position of the tensor argument in the C prototype, from 0. */
   argument: number;
-  /** Position inside a tensor list argument, from 0. 0 for a plain tensor. */
   element: number;
-  /** The new storage. None set, on an output: returned in the response. */
-  storage:
-    | //
-    /** The storage's bytes. */
-    { $case: "data"; value: Uint8Array }
-    | //
-    /** Buffer that holds the storage. */
-    { $case: "bufferId"; value: bigint }
-    | undefined;
-  /** Bytes from the start of the buffer to the storage's first byte. Only with buffer_id. */
+  storage: { $case: "data"; value: Uint8Array } | { $case: "bufferId"; value: bigint } | undefined;
   bufferOffset: bigint;
 }
 
-/** Runs a plan. */
 export interface ExecuteRequest {
-  /** Context of the call. May be empty where stream_id is set, and inside Submit. */
   contextId: string;
-  /** Stream to run on, of the executor's context. Empty is the context's default stream. */
   streamId: string;
-  /** Executor from GetWorkspaceSize. */
   executorId: bigint;
-  /** Scratch memory of the client. Absent: the stream's session lends its own. */
-  workspace:
-    | Workspace
-    | undefined;
-  /** New storages for tensors of a repeatable executor. Refused on a one-shot one. */
+  workspace: Workspace | undefined;
   bindings: Binding[];
-  /** Answer when queued instead of when done. Refused where an output is returned in the response. */
   asynchronous: boolean;
-  /** Ask for ExecuteResponse.timing. */
   reportTiming: boolean;
 }
 
-/** Where the time of one execution went. */
 export interface Timing {
-  /** From being queued to being started, nanoseconds. */
   queueNs: bigint;
-  /** Taking inline inputs in, nanoseconds. */
   copyInNs: bigint;
-  /** Computing, nanoseconds. */
   runNs: bigint;
-  /** Taking inline outputs out, nanoseconds. */
   copyOutNs: bigint;
 }
 
-/** One output tensor that has no buffer. */
 export interface Output {
-  /** Position of the tensor argument in the C prototype, from 0. */
   argument: number;
-  /** Position inside a tensor list argument, from 0. 0 for a plain tensor. */
   element: number;
-  /** The tensor, as described in phase one, with its storage's bytes. */
   tensor: Tensor | undefined;
 }
 
-/** What the execution produced. */
 export interface ExecuteResponse {
-  /** The output tensors that have no buffer, in the order of the arguments. */
   outputs: Output[];
-  /** Set where report_timing was. */
   timing: Timing | undefined;
 }
 
-/** Names an executor to free. */
 export interface DestroyExecutorRequest {
-  /** Context of the call. May be empty inside Submit. */
   contextId: string;
-  /** Executor to free. */
   executorId: bigint;
 }
 
-/** Empty. */
 export interface DestroyExecutorResponse {
 }
 
-/** Selects operators. */
 export interface ListOperatorsRequest {
-  /** Only names that begin with this, with the aclnn prefix. Empty selects all. */
   prefix: string;
 }
 
-/** One parameter of an operator's phase one. */
 export interface Parameter {
-  /** Name in the C prototype. */
   name: string;
-  /** C type in the prototype, normalised: "const aclTensor*", "int64_t" … */
   cType: string;
-  /** Whether the operator writes the tensor. */
   output: boolean;
-  /** Whether a null pointer is allowed. */
   optional: boolean;
-  /** Element types allowed on this server, for tensors. Empty where not known. */
   dataTypes: DataType[];
 }
 
-/** An operator as this server knows it. */
 export interface OperatorInfo {
-  /** C name with the aclnn prefix. */
   name: string;
-  /** Parameters of phase one in order, without the trailing workspaceSize and executor. */
   parameters: Parameter[];
-  /** One sentence. */
   summary: string;
-  /** The whole description: formula, semantics, source. */
   description: string;
-  /** Backends of this server that can run it: "numpy", "null", "ascend". */
   backends: string[];
-  /** Why it cannot be served. Empty where it can. */
   refusedBecause: string;
-  /**
-   * How a client may offer it as one function, as a JSON object with the keys name, inputs (tensors in
-   * order), attributes (defaults of all else, by name), outputs (how each follows from the inputs) and
-   * choices (names of an attribute's numbers). Empty where there is no such form. Keys that a client
-   * does not know are to be ignored.
-   */
   oneLine: string;
 }
 
-/** The catalogue. */
 export interface ListOperatorsResponse {
-  /** Operators by name; description is left out. */
   operators: OperatorInfo[];
 }
 
-/** Names one operator. */
 export interface GetOperatorRequest {
-  /** C name with the aclnn prefix. */
   operator: string;
 }
 
-/** The operator asked for. */
 export interface GetOperatorResponse {
-  /** The operator with its description. */
   operator: OperatorInfo | undefined;
 }
 

@@ -4,265 +4,118 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
-/**
- * What the two sides of aclnn-serve say to each other about data: element types, formats, tensors and
- * the arguments of an operator.
- *
- * A Tensor is exactly what aclCreateTensor describes: a view (shape, strides, offset) over a storage
- * (storage_shape), and the storage is either bytes inside the message or a buffer of device memory.
- * All bulk data is little-endian and lies in C order of the storage.
- */
-
-/**
- * Element type of a tensor or a scalar. The numbers are this protocol's own, because ACL's zero is a real
- * type; the comment of each value gives ACL's number. Four- and six-bit types are packed, two or more
- * elements per byte, the first element in the lowest bits.
- */
 export enum DataType {
-  /** UNSPECIFIED - Not set. Always refused by the server. */
   UNSPECIFIED = 0,
-  /** FLOAT - 32-bit IEEE 754 binary floating point. ACL_FLOAT, 0. */
   FLOAT = 1,
-  /** FLOAT16 - 16-bit IEEE 754 binary floating point. ACL_FLOAT16, 1. */
   FLOAT16 = 2,
-  /** INT8 - 8-bit signed integer. ACL_INT8, 2. */
   INT8 = 3,
-  /** INT32 - 32-bit signed integer. ACL_INT32, 3. */
   INT32 = 4,
-  /** UINT8 - 8-bit unsigned integer. ACL_UINT8, 4. */
   UINT8 = 5,
-  /** INT16 - 16-bit signed integer. ACL_INT16, 6. */
   INT16 = 6,
-  /** UINT16 - 16-bit unsigned integer. ACL_UINT16, 7. */
   UINT16 = 7,
-  /** UINT32 - 32-bit unsigned integer. ACL_UINT32, 8. */
   UINT32 = 8,
-  /** INT64 - 64-bit signed integer. ACL_INT64, 9. */
   INT64 = 9,
-  /** UINT64 - 64-bit unsigned integer. ACL_UINT64, 10. */
   UINT64 = 10,
-  /** DOUBLE - 64-bit IEEE 754 binary floating point. ACL_DOUBLE, 11. */
   DOUBLE = 11,
-  /** BOOL - Boolean, one byte per element, 0 or 1. ACL_BOOL, 12. */
   BOOL = 12,
-  /** STRING - Text. ACL_STRING, 13. No tensor of this type can be served. */
   STRING = 13,
-  /** COMPLEX64 - Two 32-bit floats: real, imaginary. ACL_COMPLEX64, 16. */
   COMPLEX64 = 14,
-  /** COMPLEX128 - Two 64-bit floats: real, imaginary. ACL_COMPLEX128, 17. */
   COMPLEX128 = 15,
-  /** BF16 - bfloat16: the upper half of a 32-bit float. ACL_BF16, 27. */
   BF16 = 16,
-  /** INT4 - 4-bit signed integer, two per byte. ACL_INT4, 29. */
   INT4 = 17,
-  /** UINT1 - 1-bit unsigned integer, eight per byte. ACL_UINT1, 30. */
   UINT1 = 18,
-  /** COMPLEX32 - Two 16-bit floats: real, imaginary. ACL_COMPLEX32, 33. */
   COMPLEX32 = 19,
-  /** HIFLOAT8 - 8-bit HiFloat. ACL_HIFLOAT8, 34. */
   HIFLOAT8 = 20,
-  /** FLOAT8_E5M2 - 8-bit float, 5 exponent and 2 mantissa bits. ACL_FLOAT8_E5M2, 35. */
   FLOAT8_E5M2 = 21,
-  /** FLOAT8_E4M3FN - 8-bit float, 4 exponent and 3 mantissa bits, finite with NaN. ACL_FLOAT8_E4M3FN, 36. */
   FLOAT8_E4M3FN = 22,
-  /** FLOAT8_E8M0 - 8-bit power-of-two scale. ACL_FLOAT8_E8M0, 37. */
   FLOAT8_E8M0 = 23,
-  /** FLOAT6_E3M2 - 6-bit float, 3 exponent and 2 mantissa bits. ACL_FLOAT6_E3M2, 38. */
   FLOAT6_E3M2 = 24,
-  /** FLOAT6_E2M3 - 6-bit float, 2 exponent and 3 mantissa bits. ACL_FLOAT6_E2M3, 39. */
   FLOAT6_E2M3 = 25,
-  /** FLOAT4_E2M1 - 4-bit float, 2 exponent bits and 1 mantissa bit, two per byte. ACL_FLOAT4_E2M1, 40. */
   FLOAT4_E2M1 = 26,
-  /** FLOAT4_E1M2 - 4-bit float, 1 exponent bit and 2 mantissa bits, two per byte. ACL_FLOAT4_E1M2, 41. */
   FLOAT4_E1M2 = 27,
 }
 
-/**
- * Physical arrangement of a storage. The numbers are this protocol's own; the comment of each value gives
- * ACL's. The numpy backend computes on the formats that lie in C order of their shape (those without a
- * fractal or C0 part) and refuses the others with 561103.
- */
 export enum Format {
-  /** UNSPECIFIED - Not set; read as ND. */
   UNSPECIFIED = 0,
-  /** ND - No meaning attached to the axes. ACL_FORMAT_ND, 2. */
   ND = 1,
-  /** NCHW - Batch, channels, height, width. ACL_FORMAT_NCHW, 0. */
   NCHW = 2,
-  /** NHWC - Batch, height, width, channels. ACL_FORMAT_NHWC, 1. */
   NHWC = 3,
-  /** NC1HWC0 - Five-dimensional, channels split in groups of C0. ACL_FORMAT_NC1HWC0, 3. */
   NC1HWC0 = 4,
-  /** FRACTAL_Z - Fractal arrangement of convolution weights. ACL_FORMAT_FRACTAL_Z, 4. */
   FRACTAL_Z = 5,
-  /** NC1HWC0_C04 - NC1HWC0 with four channels in a group. ACL_FORMAT_NC1HWC0_C04, 12. */
   NC1HWC0_C04 = 6,
-  /** HWCN - Height, width, channels, number. ACL_FORMAT_HWCN, 16. */
   HWCN = 7,
-  /** NDHWC - Batch, depth, height, width, channels. ACL_FORMAT_NDHWC, 27. */
   NDHWC = 8,
-  /** FRACTAL_NZ - Fractal arrangement of matrices. ACL_FORMAT_FRACTAL_NZ, 29. */
   FRACTAL_NZ = 9,
-  /** NCDHW - Batch, channels, depth, height, width. ACL_FORMAT_NCDHW, 30. */
   NCDHW = 10,
-  /** NDC1HWC0 - Six-dimensional, channels split in groups of C0. ACL_FORMAT_NDC1HWC0, 32. */
   NDC1HWC0 = 11,
-  /** FRACTAL_Z_3D - Fractal arrangement of 3-d convolution weights. ACL_FRACTAL_Z_3D, 33. */
   FRACTAL_Z_3D = 12,
-  /** NC - Batch, channels. ACL_FORMAT_NC, 35. */
   NC = 13,
-  /** NCL - Batch, channels, length. ACL_FORMAT_NCL, 47. */
   NCL = 14,
-  /** FRACTAL_NZ_C0_16 - FRACTAL_NZ with C0 of 16. ACL_FORMAT_FRACTAL_NZ_C0_16, 50. */
   FRACTAL_NZ_C0_16 = 15,
-  /** FRACTAL_NZ_C0_32 - FRACTAL_NZ with C0 of 32. ACL_FORMAT_FRACTAL_NZ_C0_32, 51. */
   FRACTAL_NZ_C0_32 = 16,
-  /** FRACTAL_NZ_C0_2 - FRACTAL_NZ with C0 of 2. ACL_FORMAT_FRACTAL_NZ_C0_2, 52. */
   FRACTAL_NZ_C0_2 = 17,
-  /** FRACTAL_NZ_C0_4 - FRACTAL_NZ with C0 of 4. ACL_FORMAT_FRACTAL_NZ_C0_4, 53. */
   FRACTAL_NZ_C0_4 = 18,
-  /** FRACTAL_NZ_C0_8 - FRACTAL_NZ with C0 of 8. ACL_FORMAT_FRACTAL_NZ_C0_8, 54. */
   FRACTAL_NZ_C0_8 = 19,
 }
 
-/**
- * A view over a storage, as aclCreateTensor describes it. The view's elements lie at
- * offset + sum(index[i] * strides[i]) in the storage, counted in elements.
- */
 export interface Tensor {
-  /** Element type. UNSPECIFIED is refused with 161002. */
   dataType: DataType;
-  /** Physical arrangement of the storage. UNSPECIFIED is read as ND. */
   format: Format;
-  /** Dimensions of the view, each at least 0. Empty is a tensor without dimensions (one element). */
   shape: bigint[];
-  /**
-   * Elements between neighbours along each dimension, as many as shape has; 0 repeats, negative goes
-   * backwards. Empty is C order of shape.
-   */
   strides: bigint[];
-  /** Elements from the start of the storage to the view's first element. */
   offset: bigint;
-  /** Dimensions of the storage. Empty is the same as shape. */
   storageShape: bigint[];
-  /**
-   * Where the storage is. An output tensor without a buffer is returned in ExecuteResponse: with data, the
-   * bytes are its storage's first content; with none set, the content begins as zeros. None set, on an
-   * input with at least one element, is a null address: refused with 161001.
-   */
-  storage:
-    | //
-    /** The storage's bytes, little-endian, C order of storage_shape; exactly as many as it needs. */
-    { $case: "data"; value: Uint8Array }
-    | //
-    /** Buffer of the same context that holds the storage. 0 is refused. */
-    { $case: "bufferId"; value: bigint }
-    | undefined;
-  /** Bytes from the start of the buffer to the storage's first byte. Only with buffer_id. */
+  storage: { $case: "data"; value: Uint8Array } | { $case: "bufferId"; value: bigint } | undefined;
   bufferOffset: bigint;
 }
 
-/** Several tensors passed as one argument, aclTensorList. */
 export interface TensorList {
-  /** The tensors in order. */
   tensors: Tensor[];
 }
 
-/** One value with an element type, aclScalar. */
 export interface Scalar {
-  /** Element type of the value. UNSPECIFIED is refused with 161002. */
   dataType: DataType;
-  /** The value's bytes, little-endian, exactly one element. */
   value: Uint8Array;
 }
 
-/** Several scalars passed as one argument, aclScalarList. */
 export interface ScalarList {
-  /** The scalars in order. */
   scalars: Scalar[];
 }
 
-/** Integers passed as one argument, aclIntArray. */
 export interface IntArray {
-  /** The values in order. */
   values: bigint[];
 }
 
-/** Floating point numbers passed as one argument, aclFloatArray. */
 export interface FloatArray {
-  /** The values in order. */
   values: number[];
 }
 
-/** Booleans passed as one argument, aclBoolArray. */
 export interface BoolArray {
-  /** The values in order. */
   values: boolean[];
 }
 
-/** A null pointer. */
 export interface Null {
 }
 
-/**
- * One argument of an operator. Arguments are positional, in the order of the operator's C prototype,
- * without the trailing workspaceSize and executor. The kind must be the one that the C parameter type
- * asks for (or null, for pointer types); anything else is refused with 161002.
- */
 export interface Argument {
-  /** The value, by kind of C parameter. None set is refused with 161002. */
   value:
-    | //
-    /** A null pointer, for any pointer type. */
-    { $case: "null"; value: Null }
-    | //
-    /** For aclTensor*. */
-    { $case: "tensor"; value: Tensor }
-    | //
-    /** For aclTensorList*. */
-    { $case: "tensorList"; value: TensorList }
-    | //
-    /** For aclScalar*. */
-    { $case: "scalar"; value: Scalar }
-    | //
-    /** For aclIntArray*. */
-    { $case: "intArray"; value: IntArray }
-    | //
-    /** For aclFloatArray*. */
-    { $case: "floatArray"; value: FloatArray }
-    | //
-    /** For aclBoolArray*. */
-    { $case: "boolArray"; value: BoolArray }
-    | //
-    /** For char*. */
-    { $case: "text"; value: string }
-    | //
-    /** For int64_t. */
-    { $case: "int64Value"; value: bigint }
-    | //
-    /** For int32_t and int. */
-    { $case: "int32Value"; value: number }
-    | //
-    /** For int8_t; -128 to 127, anything else is refused with 161002. */
-    { $case: "int8Value"; value: number }
-    | //
-    /** For uint64_t. */
-    { $case: "uint64Value"; value: bigint }
-    | //
-    /** For bool. */
-    { $case: "boolValue"; value: boolean }
-    | //
-    /** For double. */
-    { $case: "doubleValue"; value: number }
-    | //
-    /** For float. */
-    { $case: "floatValue"; value: number }
-    | //
-    /** For aclDataType. */
-    { $case: "dataType"; value: DataType }
-    | //
-    /** For aclScalarList*. */
-    { $case: "scalarList"; value: ScalarList }
+    | { $case: "null"; value: Null }
+    | { $case: "tensor"; value: Tensor }
+    | { $case: "tensorList"; value: TensorList }
+    | { $case: "scalar"; value: Scalar }
+    | { $case: "intArray"; value: IntArray }
+    | { $case: "floatArray"; value: FloatArray }
+    | { $case: "boolArray"; value: BoolArray }
+    | { $case: "text"; value: string }
+    | { $case: "int64Value"; value: bigint }
+    | { $case: "int32Value"; value: number }
+    | { $case: "int8Value"; value: number }
+    | { $case: "uint64Value"; value: bigint }
+    | { $case: "boolValue"; value: boolean }
+    | { $case: "doubleValue"; value: number }
+    | { $case: "floatValue"; value: number }
+    | { $case: "dataType"; value: DataType }
+    | { $case: "scalarList"; value: ScalarList }
     | undefined;
 }
 
