@@ -18,10 +18,10 @@ COVERAGE := 95
 JOBS    ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test container lint bench generate format hardware clean
+.PHONY: help demo serve test test-node container lint bench generate format hardware clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(SERVER) ## Start a server on this machine's CPU, run an operator through it, show each step
 	$(BIN)/aclnn-serve demo
@@ -32,6 +32,10 @@ serve: $(SERVER) ## Serve this machine's CPU on ADDRESS (127.0.0.1:50051)
 test: lint ## Run lint, then every test, with coverage
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
 	  --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+	$(MAKE) --no-print-directory test-node
+
+test-node: $(DEV) ## Check and test the Node.js client, where there is Node.js 18.18 or newer
+	@ACLNN_PYTHON=$(abspath $(BIN)/python) client/node/run_tests.sh
 
 IMAGE ?= localhost/aclnn-serve:test
 
@@ -60,6 +64,7 @@ generate: $(DEV) ## Write the generated files again: protobuf code, operator tab
 	$(BIN)/python proto/generate.py
 	$(if $(OPERATORS),$(BIN)/python -m aclnn_server.operators.generate)
 	$(BIN)/python -m aclnn_server.metrics.generate
+	$(if $(wildcard client/node/node_modules),$(BIN)/python client/node/generate_messages.py)
 
 format: $(DEV) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix
@@ -69,6 +74,7 @@ hardware: $(DEV) ## Run the tests that need an NPU with CANN
 	$(BIN)/python -m pytest -m ascend_hardware
 
 clean: ## Remove .venv and what the tools leave behind
+	rm -rf client/node/build client/node/dist client/node/node_modules examples/node/node_modules
 	rm -rf $(VENV) dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 $(BIN)/python:
