@@ -93,7 +93,12 @@ def test_every_kind_of_argument_is_named(page: str) -> None:
 
 
 def test_calls_and_fields_that_are_named_exist(page: str) -> None:
-    calls = {method.name for file in (pb, op) for method in _methods(file)}
+    calls = {
+        method.name
+        for file in (pb, op)
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
     messages: list[type[Message]] = [
         value
         for file in (pb, op, tensor_pb2, error_pb2)
@@ -106,11 +111,6 @@ def test_calls_and_fields_that_are_named_exist(page: str) -> None:
     for name in re.findall(r"`([a-z][a-z]*_[a-z_]+)`", page):
         if name not in ("acl_code", "device_service", "error"):
             assert name in fields or name == "request_id", name
-
-
-def _methods(file: object) -> list[object]:
-    services = file.DESCRIPTOR.services_by_name.values()  # type: ignore[attr-defined]
-    return [method for service in services for method in service.methods]
 
 
 def _is_message(value: object) -> bool:

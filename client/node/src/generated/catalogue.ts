@@ -3,7 +3,7 @@
 import { Scalar } from "../scalar.js";
 import type { Form, ParameterRow } from "../signatures.js";
 
-/** Parameters of phase one of each operator: C type, name, whether written, whether it may be null. */
+/** Of each operator the parameters of phase one. */
 export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnAbs: [
     ["const aclTensor*", "self", false, false],
