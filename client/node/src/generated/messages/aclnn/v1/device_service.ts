@@ -319,7 +319,6 @@ export interface Command {
     | { $case: "detachSharedMemory"; value: DetachSharedMemoryRequest }
     | { $case: "renewContext"; value: RenewContextRequest }
     | undefined;
-  traceparent: string;
 }
 
 export interface Result {
@@ -4341,7 +4340,7 @@ export const DetachSharedMemoryResponse: MessageFns<DetachSharedMemoryResponse> 
 };
 
 function createBaseCommand(): Command {
-  return { command: undefined, traceparent: "" };
+  return { command: undefined };
 }
 
 export const Command: MessageFns<Command> = {
@@ -4416,9 +4415,6 @@ export const Command: MessageFns<Command> = {
       case "renewContext":
         RenewContextRequest.encode(message.command.value, writer.uint32(186).fork()).join();
         break;
-    }
-    if (message.traceparent !== "") {
-      writer.uint32(194).string(message.traceparent);
     }
     return writer;
   },
@@ -4641,14 +4637,6 @@ export const Command: MessageFns<Command> = {
             message.command = { $case: "renewContext", value: RenewContextRequest.decode(reader, reader.uint32()) };
             continue;
           }
-          case 24: {
-            if (tag !== 194) {
-              break;
-            }
-
-            message.traceparent = reader.string();
-            continue;
-          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4827,7 +4815,6 @@ export const Command: MessageFns<Command> = {
         break;
       }
     }
-    message.traceparent = object.traceparent ?? "";
     return message;
   },
 };
