@@ -74,10 +74,12 @@ class SharedMemoryClient(AclnnClient):
 
     def in_place(self, inputs: Inputs) -> Callable[[], Array]:
         tensors, output = self._place(inputs)
+        result: Array = output.view()
 
         def call() -> Array:
             self._run(tensors, output)
-            return output.numpy()
+            self.context.default_stream.synchronize()
+            return result
 
         return call
 

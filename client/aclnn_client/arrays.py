@@ -12,7 +12,7 @@ import numpy.typing as npt
 from aclnn import dtypes
 from aclnn.dtypes import DType
 from aclnn.errors import InvalidParameterError, OutOfMemoryError, UnsupportedError
-from aclnn.tensors import TensorSpec, pack, unpack
+from aclnn.tensors import TensorSpec, describe, pack, unpack
 
 Array = npt.NDArray[Any]
 ArrayLike = Any
@@ -88,6 +88,12 @@ def _as_array(value: ArrayLike, parameter: str) -> Array:
         f"{'; '.join(reasons)}",
         parameter=parameter,
     ) from None
+
+
+def tight(array: Array) -> Array:
+    """The array, or a copy of it where it is a view of memory that is larger than it needs."""
+    spec, _ = describe(array)
+    return array if spec.storage_elements <= spec.elements else array.copy()
 
 
 _NARROWED = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}

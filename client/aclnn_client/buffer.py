@@ -15,6 +15,7 @@ from aclnn_client.transfer import download, upload
 
 if TYPE_CHECKING:
     from aclnn_client.context import AnyContext
+    from aclnn_client.shared import Handle
     from aclnn_client.stream import AnyStream
 
 BytesLike = bytes | bytearray | memoryview | npt.NDArray[Any]
@@ -24,25 +25,58 @@ BytesLike = bytes | bytearray | memoryview | npt.NDArray[Any]
 class AnyBuffer:
     """What the blocking and the asyncio :class:`Buffer` share."""
 
-    def __init__(self, context: AnyContext[Any, Any, Any, Any], size: int) -> None:
-        """Allocates; made by ``context.malloc``."""
+    def __init__(
+        self,
+        context: AnyContext[Any, Any, Any, Any],
+        size: int,
+        *,
+        zeroed: bool = True,
+        shared: Handle | None = None,
+    ) -> None:
+        """Allocates; made by ``context.malloc``.
+
+        Args:
+            context: to allocate in.
+            size: bytes.
+            zeroed: whether it begins as zeros; else it may hold what this context has had there.
+            shared: a buffer of the context in shared memory that this is another name for.
+        """
         self._freed = True
         self.context = context
         """Context that it belongs to."""
         self.size = size
         """Bytes."""
-        self.buffer_id = context.commands.next_id()
+        self.buffer_id = shared.buffer_id if shared is not None else context.commands.next_id()
         """Its id, unique in its context."""
         self.stream: AnyStream | None = None
         """Stream whose work used it last."""
-        request = pb.MallocRequest(buffer_id=self.buffer_id, bytes=size)
-        context.commands.post("malloc", request, hold=True)
+        self.shared = shared
+        """Its place in shared memory; ``None`` where it has memory of the server's, and when freed."""
+        if shared is None:
+            request = pb.MallocRequest(buffer_id=self.buffer_id, bytes=size)
+            self._place(request, zeroed=zeroed)
+            context.commands.post("malloc", request, hold=True)
         self._freed = False
+
+    def _place(self, request: pb.MallocRequest, *, zeroed: bool) -> None:
+        """Finds a place in shared memory, where there is one to be had."""
+        found = self.context.shared.allocate(self.buffer_id, self.size)
+        if found is not None:
+            self.shared, fresh = found
+            request.segment_id = self.shared.mapping.segment_id
+            request.segment_offset = self.shared.start
+            if zeroed and not fresh:
+                self.shared.bytes.fill(0)
 
     def free(self) -> None:
         """Frees it; without effect where that is done. Work that is queued keeps the memory."""
         if not self._freed:
             self._freed = True
+            if self.shared is not None:
+                if self.shared.freed:
+                    return
+                self.shared.freed = True
+                self.shared = None  # views of it keep the memory
             self.context.commands.end("free", self.buffer_id)
 
     def fill(self, value: int) -> None:
@@ -98,7 +132,41 @@ class AnyBuffer:
             view = memoryview(view.tobytes())
         view = view.cast("B") if view.nbytes else memoryview(b"")
         self._check_range(offset, len(view))
-        await upload(self.context.commands, self.buffer_id, offset, view, progress=progress)
+        await self.put(view, offset, progress=progress)
+
+    async def put(self, data: memoryview, offset: int, *, progress: bool = False) -> None:
+        """Writes bytes, one-dimensional, after queued work that uses the buffer."""
+        if self.shared is None:
+            await upload(self.context.commands, self.buffer_id, offset, data, progress=progress)
+        else:
+            await self.context.commands.ask(self._fence())
+            self.fill_in(data, offset)
+
+    def fill_in(self, data: memoryview, offset: int = 0) -> None:
+        """Writes bytes into shared memory, at once."""
+        assert self.shared is not None
+        self.shared.bytes[offset : offset + len(data)] = data
+
+    def _fence(self) -> Pending:
+        """A command that is answered when no queued work uses the buffer any more: a read of no bytes."""
+        request = pb.ReadBufferRequest(buffer_id=self.buffer_id)
+        return Pending("read_buffer", request, into=memoryview(bytearray()))
+
+    async def settle(self) -> None:
+        """Waits for queued work that uses the buffer; tells that work's failure."""
+        commands, before, places = self.context.commands, *self._before()
+        fence = self._fence()
+        commands.submit(*([] if before is None else [before]), fence)
+        if before is not None:
+            await commands.answer(before, *places, keep_at=places[0])
+        await commands.answer(fence, *places)
+
+    def _before(self) -> tuple[Pending | None, tuple[str, ...]]:
+        """What to wait for before the bytes are read, and the places of failures to tell."""
+        if self.stream is None:
+            return None, (CONTEXT,)
+        places = (self.stream.stream_id, CONTEXT)
+        return (self.stream.synchronizing() if self.stream.dirty else None), places
 
     async def _read(self, offset: int, size: int | None, *, progress: bool) -> bytes:
         size = self.size - offset if size is None else size
@@ -109,11 +177,11 @@ class AnyBuffer:
 
     async def read_into(self, into: memoryview, offset: int, *, progress: bool = False) -> None:
         """Reads bytes after queued work that uses the buffer; tells that work's failure."""
-        before: Pending | None = None
-        places: tuple[str, ...] = (CONTEXT,)
-        if self.stream is not None:
-            places = (self.stream.stream_id, CONTEXT)
-            before = self.stream.synchronizing() if self.stream.dirty else None
+        if (shared := self.shared) is not None:
+            await self.settle()
+            into[:] = shared.bytes[offset : offset + len(into)].data
+            return
+        before, places = self._before()
         await download(
             self.context.commands,
             self.buffer_id,
@@ -136,7 +204,7 @@ class AnyBuffer:
         return f"<{type(self).__name__} {self.buffer_id}: {state}>"
 
     def __del__(self) -> None:
-        if not self._freed:
+        if not self._freed and self.shared is None:  # else it is freed with the last view of it
             self.context.commands.abandon("free", self.buffer_id)
 
 

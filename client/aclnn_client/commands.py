@@ -11,7 +11,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from aclnn import wire
-from aclnn.errors import AclnnError, WaitTimeoutError
+from aclnn.errors import AclnnError, HandleNotFoundError, WaitTimeoutError
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2 as operator_pb
 from aclnn_client.pending import CONTEXT, Failures, Pending, run
@@ -47,6 +47,8 @@ class Commands:
         """Whether a caller may be blocked while too much is under way."""
         self._ids = itertools.count(1)
         self._abandoned: deque[tuple[str, int | str]] = deque()
+        self.returned: deque[int] | None = None
+        """Takes the buffers that the server uses no more, where there is shared memory."""
 
     def next_id(self) -> int:
         """An id for a buffer, an executor or an event, unique in the context."""
@@ -161,7 +163,33 @@ class Commands:
         if place is not None:
             pending.call_back(keep)
 
+    # --- shared memory ------------------------------------------------------------------------------
+
+    def watched(self, pending: Pending, freed: int = 0) -> Pending:
+        """Lets the shared memory know which buffers the answer to a command tells are used no more.
+
+        Args:
+            pending: frees a buffer or synchronises.
+            freed: the buffer; where it could not be made, nobody uses it either.
+        """
+        if (returned := self.returned) is not None:
+
+            def note() -> None:
+                answer: Any = pending.answer
+                if answer is not None:
+                    returned.extend(answer.returned_buffer_ids)
+                elif freed and isinstance(pending.error, HandleNotFoundError):
+                    returned.append(freed)
+
+            pending.call_when_done(note)
+        return pending
+
     # --- what was abandoned -------------------------------------------------------------------------
+
+    @property
+    def abandoned(self) -> deque[tuple[str, int | str]]:
+        """What :meth:`abandon` notes in, for who must not keep these commands alive."""
+        return self._abandoned
 
     def abandon(self, command: str, handle: int | str) -> None:
         """Notes an object that nobody refers to any more; the next command tells the server.
@@ -187,7 +215,8 @@ class Commands:
             )
             yield Pending(command, pb.DestroyStreamRequest(stream_id=stream_id), on_error=_ignore)
         elif command == "free":
-            yield Pending(command, pb.FreeRequest(buffer_id=int(handle)), on_error=_ignore)
+            pending = Pending(command, pb.FreeRequest(buffer_id=int(handle)), on_error=_ignore)
+            yield self.watched(pending, int(handle))
         elif command == "destroy_event":
             request = pb.DestroyEventRequest(event_id=int(handle))
             yield Pending(command, request, on_error=_ignore)

@@ -8,14 +8,14 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from aclnn.errors import ServerUnavailable
+from aclnn.errors import AclnnError, ServerUnavailable, UnsupportedError
 from aclnn.labels import label_of
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature
-from aclnn.tensors import describe
+from aclnn.tensors import TensorSpec, contiguous_strides, describe
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn_client import arrays, specs
-from aclnn_client.arrays import ArrayLike, DTypeLike
+from aclnn_client.arrays import Array, ArrayLike, DTypeLike, tight
 from aclnn_client.buffer import AnyBuffer, Buffer
 from aclnn_client.commands import Commands
 from aclnn_client.info import (
@@ -30,11 +30,11 @@ from aclnn_client.info import (
 from aclnn_client.opening import Lifetime, Opened, open_context
 from aclnn_client.pending import CONTEXT, EVERYWHERE, Pending, Steps, run
 from aclnn_client.plans import Plans, known_signature
+from aclnn_client.shared import SharedMemory, handle_of
 from aclnn_client.stream import AnyEvent, AnyStream, Event, Stream, synchronizing
 from aclnn_client.submit import Submitter
 from aclnn_client.tensor import AnyTensor, Tensor
 from aclnn_client.tls import Tls
-from aclnn_client.transfer import upload
 
 if TYPE_CHECKING:
     from aclnn_client.oneline import Operators
@@ -77,6 +77,15 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
             submitter, blocking=self._blocking, message_bytes=opened.limits.message_bytes
         )
         """What its objects send their commands through."""
+        self.shared = SharedMemory(
+            connection,
+            opened.context_id,
+            opened.limits.context_bytes,
+            opened.shared_memory,
+            self.commands.abandoned,
+        )
+        """Memory that it shares with a server on this machine."""
+        self.commands.returned = self.shared.returned
         self.default_stream: StreamT = self._stream(self, opened.stream_id, default=True)
         """Stream of the calls that name none."""
         self.plans = Plans()
@@ -85,6 +94,21 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
         self._forms: dict[str, Pythonic] | None = None
         self._connection = connection
         self._lifetime = Lifetime(self, opened, submitter)
+        if opened.shared_memory:
+            self._must_share()
+
+    def _must_share(self) -> None:
+        try:
+            self.shared.attach()
+        except (AclnnError, OSError) as error:
+            self.close_now()
+            why = (
+                error.message if isinstance(error, AclnnError) else "it is not to be had from here"
+            )
+            raise UnsupportedError(
+                f"shared_memory is True, and there is none: {why}; None uses it where it is offered",
+                parameter="shared_memory",
+            ) from None
 
     # --- memory, tensors, events: these never wait --------------------------------------------------
 
@@ -180,16 +204,46 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
     ) -> TensorT:
         """What the twins' ``tensor`` does."""
         spec, storage = describe(arrays.as_array(array, dtype))
-        tensor = self._tensor(spec, self._buffer(self, max(1, spec.storage_bytes)))
-        await upload(self.commands, tensor.buffer.buffer_id, 0, storage.data, progress=progress)
+        tensor = self.uninitialized(spec)
+        if tensor.buffer.shared is not None:
+            tensor.buffer.fill_in(storage.data)
+        else:
+            await tensor.buffer.put(storage.data, 0, progress=progress)
         return tensor
+
+    def uninitialized(self, spec: TensorSpec) -> TensorT:
+        """Allocates a tensor that is to be written as a whole: what it holds before may be anything."""
+        size = max(1, spec.storage_bytes)
+        return self._tensor(spec, self._buffer(self, size, zeroed=False))
+
+    async def present(self, array: Array) -> TensorT:
+        """The tensor that an array is a view of, where it is one of shared memory; else it is uploaded."""
+        handle = handle_of(array)
+        if handle is None or handle.owner is not self.shared.key or handle.freed:
+            return await self.upload(tight(array))
+        start = array.__array_interface__["data"][0] - handle.mapping.address - handle.start
+        if start % array.itemsize or not array.flags.c_contiguous or not array.size:
+            return await self.upload(tight(array))
+        dtype, first = arrays.data_type(array.dtype), start // array.itemsize
+        strides = contiguous_strides(array.shape)
+        storage = (first + array.size,) if first else array.shape
+        spec = TensorSpec(dtype, array.shape, strides, first, storage)
+        return self._tensor(spec, self._buffer(self, handle.size, shared=handle))
+
+    @property
+    def transport(self) -> str:
+        """How large tensors get to the server: ``"shared memory"``, ``"unix socket"`` or ``"tcp"``."""
+        if self.shared.in_use:
+            return "shared memory"
+        return "unix socket" if self.address.startswith("unix:") else "tcp"
 
     async def _new_stream(self) -> StreamT:
         answer = await self.commands.ask(Pending("create_stream", pb.CreateStreamRequest()))
         return self._stream(self, answer.stream_id)
 
     async def _synchronize(self, timeout: float | None) -> None:
-        await self.commands.ask(synchronizing("", timeout), EVERYWHERE, keep_at=CONTEXT)
+        pending = self.commands.watched(synchronizing("", timeout))
+        await self.commands.ask(pending, EVERYWHERE, keep_at=CONTEXT)
 
     async def find_signature(self, operator: str) -> Signature:
         """The signature of an operator; the server is asked for those that it alone knows.
@@ -338,7 +392,8 @@ def connect(
         token: bearer token, where the server asks for one.
         tls: ``None`` plain text, in which no token is sent to another machine; ``False`` plain text
             all the same; ``True`` TLS with the certificates that gRPC trusts; else a :class:`Tls`.
-        shared_memory: ``False`` never, ``True`` must, ``None`` when possible.
+        shared_memory: memory that both see, of a server on this machine: ``False`` never, ``True``
+            must, for tensors of every size; ``None`` for large ones, where possible.
         timeout: seconds that any wait for the server may take; ``None`` without limit, except for
             connecting, which takes 5 seconds at most.
 

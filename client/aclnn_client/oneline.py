@@ -15,7 +15,7 @@ from aclnn_client.stream import AnyStream
 from aclnn_client.tensor import AnyTensor
 from aclnn_client.travelling import call_inline, template
 from aclnn_client.two_phase import Executor, place
-from aclnn_client.values import encode, in_order, results_of, tight
+from aclnn_client.values import encode, in_order, results_of
 
 _Context = AnyContext[Any, Any, Any, Any]
 
@@ -161,15 +161,30 @@ async def _large(
     stream: AnyStream,
 ) -> list[Array]:
     """Upload, both phases and download in one flight: for large arrays."""
-    inputs = [await context.upload(tight(array)) for array in arrays]
+    inputs = [await context.present(array) for array in arrays]
     outputs = await _run(context, form, inputs, attributes, stream, wait=False)
     for tensor in inputs:
-        tensor.free()
-    results = [await output.download() for output in outputs]
+        if tensor.buffer.shared is None:  # else others may have it, and it goes with its last view
+            tensor.free()
+    del inputs
+    return await _fetched(outputs, stream)
+
+
+async def _fetched(outputs: list[AnyTensor[Any]], stream: AnyStream) -> list[Array]:
+    """The results of a call as arrays: views of shared memory, or downloads."""
+    results = []
+    settled = False
+    for output in outputs:
+        if output.buffer.shared is None or output.spec.dtype.packed:
+            results.append(await output.download())
+            output.free()
+            continue
+        if not settled:  # one wait is enough: they are of one call
+            await output.buffer.settle()
+            settled = True
+        results.append(output.view())
     if stream.report_timing:
         await stream.ask_timing()
-    for output in outputs:
-        output.free()
     return results
 
 
@@ -205,12 +220,7 @@ async def _listed(
     outputs = await _run(context, form, inputs, attributes, stream, wait=resident)
     if resident:
         return outputs
-    results = [await output.download() for output in outputs]
-    if stream.report_timing:
-        await stream.ask_timing()
-    for output in outputs:
-        output.free()
-    return results
+    return await _fetched(outputs, stream)
 
 
 async def _run(
@@ -230,7 +240,7 @@ async def _run(
         for value in flat
     ]
     outputs = [
-        context.create_tensor(spec.shape, spec.dtype)
+        context.uninitialized(TensorSpec.contiguous(spec.shape, spec.dtype))
         for spec in results_of(form, specs, attributes)
     ]
     signature = await context.find_signature(form.operator)

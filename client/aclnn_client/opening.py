@@ -27,6 +27,8 @@ class Opened:
     stream_id: str
     device: int
     limits: Limits
+    shared_memory: bool | None = None
+    """Whether the context may have shared memory, or must."""
 
 
 def open_context(
@@ -55,16 +57,23 @@ def open_context(
         connection.close()
         raise
     limits = read_fields(Limits, answer.limits)
-    return Opened(connection, answer.context_id, answer.stream_id, answer.device_index, limits)
+    return Opened(
+        connection,
+        answer.context_id,
+        answer.stream_id,
+        answer.device_index,
+        limits,
+        shared_memory,
+    )
 
 
 def _check_shared_memory(connection: Connection) -> None:
-    who = "client" if SHARED_MEMORY in ask_info(connection).features else "server"
-    raise UnsupportedError(
-        f"shared_memory is True, and this {who} offers no shared memory; "
-        "None uses it where it is offered",
-        parameter="shared_memory",
-    )
+    if SHARED_MEMORY not in ask_info(connection).features:
+        raise UnsupportedError(
+            "shared_memory is True, and this server offers no shared memory; "
+            "None uses it where it is offered",
+            parameter="shared_memory",
+        )
 
 
 class Lifetime:

@@ -110,7 +110,7 @@ class AnyStream:
     def synchronizing(self, timeout: float | None = None) -> Pending:
         """The command that waits for the work queued so far."""
         self.dirty = False
-        return synchronizing(self.stream_id, timeout)
+        return self.context.commands.watched(synchronizing(self.stream_id, timeout))
 
     async def _synchronize(self, timeout: float | None) -> None:
         pending = self.synchronizing(timeout)

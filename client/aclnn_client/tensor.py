@@ -10,7 +10,7 @@ import numpy as np
 
 from aclnn.arguments import TensorArgument, encode_tensor
 from aclnn.dtypes import DType
-from aclnn.errors import InvalidParameterError, OutOfMemoryError
+from aclnn.errors import InvalidParameterError, OutOfMemoryError, UnsupportedError
 from aclnn.tensors import TensorSpec
 from aclnn.v1 import tensor_pb2
 from aclnn_client import arrays
@@ -18,7 +18,6 @@ from aclnn_client.arrays import Array, ArrayLike
 from aclnn_client.buffer import AnyBuffer, Buffer
 from aclnn_client.pending import run
 from aclnn_client.phases import argument
-from aclnn_client.transfer import upload
 
 if TYPE_CHECKING:
     from aclnn_client.context import AnyContext
@@ -157,13 +156,28 @@ class AnyTensor(Generic[BufferT]):
                 parameter="tensor",
             )
         span = arrays.to_span(spec, array)
-        await upload(
-            self.buffer.context.commands,
-            self.buffer.buffer_id,
-            arrays.byte_span(spec)[0],
-            span.data,
-            progress=progress,
-        )
+        await self.buffer.put(span.data, arrays.byte_span(spec)[0], progress=progress)
+
+    def view(self) -> Array:
+        """The tensor's own memory as an array, without a copy: what either side writes, both see.
+
+        Synchronise before reading what queued work writes, and leave alone what queued work uses. The
+        view keeps the memory, also when the tensor is freed or the context closed.
+
+        Raises:
+            UnsupportedError: 207000, the tensor lies in no shared memory, see ``connect``; or NumPy has
+                no such dtype, or does not know the format's order.
+        """
+        spec = self.spec
+        arrays.check_plain(spec)
+        if self.buffer.shared is None or spec.dtype.packed:
+            raise UnsupportedError(
+                f"{self!r} is not in memory that this program shares with the server; connect with "
+                "shared_memory=True to have all tensors there, where that is possible",
+                parameter="tensor",
+            )
+        spec.check_reach(parameter="tensor")
+        return spec.view(self.buffer.shared.lend())
 
     def __repr__(self) -> str:
         extra = "" if self.spec.is_contiguous else f", strides={list(self.strides)}"

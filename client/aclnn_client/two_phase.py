@@ -24,14 +24,14 @@ from typing import Any, NoReturn
 from aclnn.errors import AclnnError, InvalidParameterError
 from aclnn.signatures import Kind, Signature
 from aclnn.v1 import operator_service_pb2 as pb
-from aclnn_client.arrays import DTypeLike, as_array
+from aclnn_client.arrays import DTypeLike, as_array, tight
 from aclnn_client.buffer import AnyBuffer, Buffer
 from aclnn_client.context import AnyContext, Context
 from aclnn_client.pending import Pending
 from aclnn_client.phases import on_stream, phase_one, phase_two
 from aclnn_client.stream import AnyStream, Stream
 from aclnn_client.tensor import AnyTensor
-from aclnn_client.values import Call, ScalarLike, TensorLike, encode, tensors_of, tight
+from aclnn_client.values import Call, ScalarLike, TensorLike, encode, tensors_of
 
 __all__ = [
     "Buffer",
@@ -320,9 +320,9 @@ async def place(context: _Context, value: object, name: str) -> object:
     """An array of an input where it goes with the call; a tensor where it was uploaded."""
     if value is None or isinstance(value, AnyTensor | str):
         return value
-    array = tight(as_array(value, parameter=name))
+    array = as_array(value, parameter=name)
     limit = min(INLINE_BYTES, context.commands.inline_bytes // 8)
-    return array if array.nbytes <= limit else await context.upload(array)
+    return tight(array) if array.nbytes <= limit else await context.present(array)
 
 
 def _context_of(operator: str, arguments: Sequence[object], context: _Context | None) -> _Context:

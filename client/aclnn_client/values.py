@@ -14,7 +14,7 @@ from aclnn.errors import InvalidParameterError
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Kind, Parameter, Signature
 from aclnn.tensors import Scalar, TensorSpec, describe
-from aclnn_client.arrays import Array, ArrayLike, as_array
+from aclnn_client.arrays import ArrayLike, as_array, tight
 from aclnn_client.phases import plain_argument
 from aclnn_client.tensor import AnyTensor, plan_key
 
@@ -182,12 +182,6 @@ def results_of(
         return form.results(inputs, attributes)
     except TypeError as error:
         raise InvalidParameterError(str(error), operator=form.operator) from None
-
-
-def tight(array: Array) -> Array:
-    """The array, or a copy of it where it is a view of memory that is larger than it needs."""
-    spec, _ = describe(array)
-    return array if spec.storage_elements <= spec.elements else array.copy()
 
 
 def _items(parameter: Parameter, given: Any, operator: str) -> tuple[Any, ...]:  # noqa: ANN401

@@ -23,7 +23,7 @@ OPERATOR = "aclnnSmoothL1LossBackward"
 
 
 def test_info_shows_what_is_in_use_and_what_may_be(command: Command, server: Server) -> None:
-    with connect(server.address) as context:
+    with connect(server.address, shared_memory=False) as context:
         kept = context.tensor(np.zeros(1 << 18, np.float32))
         context.synchronize()
         answer = command("info", server.address)

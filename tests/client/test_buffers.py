@@ -6,8 +6,10 @@ import gc
 import io
 import sys
 import threading
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from aclnn_client import (
@@ -247,9 +249,16 @@ def test_nothing_is_shown_of_nothing_or_unasked(total: int, shown: bool) -> None
 
 
 def test_transfers_show_their_progress_when_asked(
-    context: Context, capsys: pytest.CaptureFixture[str]
+    server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     array = np.zeros(20 << 20, np.uint8)
+    with connect(server.address, shared_memory=False) as context:
+        _transfer_with_progress(context, array, capsys)
+
+
+def _transfer_with_progress(
+    context: Context, array: npt.NDArray[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     tensor = context.tensor(array)
     tensor.numpy()
     assert capsys.readouterr().err == ""
