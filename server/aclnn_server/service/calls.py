@@ -90,11 +90,16 @@ class Call:
         return context
 
     @property
+    def used_context(self) -> Context | None:
+        """The context that the call named, or the Submit call's."""
+        return self._named[0] if self._named else self.submitted
+
+    @property
     def meter(self) -> ContextMeter | None:
         """Counts what is done in the context of the call; ``None`` where nothing is counted."""
         if self.registry.meters is None:
             return None
-        context = self._named[0] if self._named else self.submitted
+        context = self.used_context
         return self.registry.meters.server if context is None else context.meter
 
     def note_bytes(self, received: int, sent: int) -> None:

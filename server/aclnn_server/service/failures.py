@@ -7,14 +7,16 @@ import secrets
 
 from aclnn.errors import AclnnError, InternalError
 from aclnn.v1 import device_service_pb2 as pb
+from aclnn_server.sessions.requests import REQUEST_ID
 
 _LOG = logging.getLogger(__name__)
 
 
 def unexpected(error: BaseException) -> AclnnError:
-    """Logs `error` in full under a new request id and gives the error that the client sees."""
-    request_id = secrets.token_hex(8)
-    _LOG.error("request %s failed unexpectedly", request_id, exc_info=error)
+    """Logs `error` in full under the id of its request and gives the error that the client sees."""
+    request_id = REQUEST_ID.get() or secrets.token_hex(8)
+    told = {"request_id": request_id}
+    _LOG.error("request %s failed unexpectedly", request_id, exc_info=error, extra=told)
     return InternalError(
         f"unexpected failure; the server's log tells more under request id {request_id}",
         request_id=request_id,

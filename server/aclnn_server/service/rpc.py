@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -25,6 +25,7 @@ from aclnn_server.service.chunks import read_chunks, write_chunks
 from aclnn_server.service.device_calls import DeviceCalls
 from aclnn_server.service.failures import foreseen
 from aclnn_server.service.in_hand import InHand
+from aclnn_server.service.logbook import is_kept, logged
 from aclnn_server.service.operator_calls import OperatorCalls
 from aclnn_server.service.pools import FairPool, check_admitted
 from aclnn_server.service.request_ids import RequestIds
@@ -77,6 +78,7 @@ class Service:
         self._server = server
         self._admin = admin
         self.in_hand = InHand()
+        self._logged = is_kept()
         # A call holds a thread for as long as its client likes, when it is open or in chunks: in pools of
         # their own, so that they never keep a unary call waiting. The few threads above the limit are
         # there to refuse.
@@ -167,7 +169,7 @@ class Service:
         )
         try:
             check_admitted()
-            with self.in_hand:
+            with self.in_hand, logged(call, method) if self._logged else nullcontext():
                 yield call
         except grpc.RpcError:
             raise  # the client broke its call off; gRPC knows

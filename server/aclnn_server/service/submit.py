@@ -18,6 +18,7 @@ from aclnn_server.service.calls import Call
 from aclnn_server.service.failures import encode_failure, foreseen
 from aclnn_server.service.in_hand import InHand
 from aclnn_server.service.known_calls import KnownCalls
+from aclnn_server.service.logbook import is_kept, logged
 from aclnn_server.service.open_calls import OpenCalls, WhenOver
 from aclnn_server.sessions.context import Context
 from aclnn_server.sessions.meters import Tally
@@ -44,6 +45,7 @@ class SubmitCalls:
         self._commands = commands
         self._in_hand = in_hand
         self._known = KnownCalls()
+        self._logged = is_kept()
         self.open = OpenCalls(open_calls)
 
     def serve(
@@ -120,6 +122,9 @@ class SubmitCalls:
         """Results of the command at a position, or of both phases of a call that begins there."""
         command = commands[position]
         try:
+            if self._logged:
+                with logged(call, wire.command_name(command)):
+                    return (self._result(call, command),)
             if position + 1 < len(commands):
                 both = self._known.run(call, command, commands[position + 1])
                 if both is not None:

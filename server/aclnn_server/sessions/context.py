@@ -16,6 +16,7 @@ from aclnn.errors import (
     StreamDestroyedError,
     WaitTimeoutError,
 )
+from aclnn.labels import label_of
 from aclnn_server.backends.base import Device
 from aclnn_server.sessions.answers import Answers
 from aclnn_server.sessions.batches import Batches, KeptAnswers
@@ -51,6 +52,10 @@ class Environment:
     """Room for the answers that contexts keep."""
     handover: Handover | None = None
     """Gives clients of this machine segments of shared memory, where that is offered."""
+
+    def told(self, error: BaseException) -> AclnnError:
+        """What the client is told of a failure."""
+        return error if isinstance(error, AclnnError) else self.unexpected(error)
 
 
 @dataclass(slots=True)
@@ -236,6 +241,11 @@ class Context:
     def renew(self) -> None:
         """Begins the lease anew."""
         self._seen = self.environment.clock()
+
+    @property
+    def label(self) -> str:
+        """Tells it from others where its id must not be told."""
+        return label_of(self.id)
 
     @property
     def silent(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +15,11 @@ from aclnn_server.sessions.context import Session
 from aclnn_server.sessions.executors import Executor, Slot, storages_of
 from aclnn_server.sessions.memory import Buffer
 from aclnn_server.sessions.planning import bind_buffer, take_in
+from aclnn_server.sessions.requests import REQUEST_ID
 from aclnn_server.sessions.streams import Work
 from aclnn_server.sessions.timing import Timing
+
+_LOG = logging.getLogger(__name__)
 
 INLINE_BYTES = 2**20
 """Work on at most this many bytes is run by the thread that queues it: a second thread costs more."""
@@ -70,6 +74,8 @@ class Execution:
     timing: Timing = field(default_factory=Timing)
     report: bool = False
     """Whether the client wants to know the timing."""
+    request_id: str = field(default_factory=REQUEST_ID.get)
+    """Of the phase two that it is of, where calls are logged."""
     done: bool = False
     """Whether it has run, and ended well."""
     work: Work | None = None
@@ -94,12 +100,43 @@ class Execution:
         except BaseException as error:
             if tally is not None:
                 tally.note_failure(name, error)
+            self._log_failure(error)
             raise
+        if self.request_id:
+            self._log(0)
         self.done = True
         if self.report:
             self.session.last_timing = timing
         if tally is not None:
             tally.note_run(name, timing.queue, timing.copy_in, timing.run, timing.copy_out)
+
+    def _log_failure(self, error: BaseException) -> None:
+        """Logs how it failed, and raises in its place what the client is told, under its request's id."""
+        if self.request_id:
+            before = REQUEST_ID.set(self.request_id)
+            try:
+                told = self.session.context.environment.told(error)
+            finally:
+                REQUEST_ID.reset(before)
+            self._log(told.code)
+            raise told from None
+
+    def _log(self, code: int) -> None:
+        context, timing = self.session.context, self.timing
+        _LOG.debug(
+            "run",
+            extra={
+                "request_id": self.request_id,
+                "context": context.label,
+                "owner": context.owner,
+                "operator": self.executor.signature.name,
+                "code": code,
+                "queue_seconds": timing.queue / 1e9,
+                "copy_in_seconds": timing.copy_in / 1e9,
+                "run_seconds": timing.run / 1e9,
+                "copy_out_seconds": timing.copy_out / 1e9,
+            },
+        )
 
     def _compute(self, work: Work) -> None:
         device, stream, executor = (

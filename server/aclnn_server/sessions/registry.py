@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 from collections.abc import Sequence
@@ -20,7 +21,20 @@ from aclnn_server.sessions.handles import check_room, unknown
 from aclnn_server.sessions.limits import Limits, Usage
 from aclnn_server.sessions.meters import Meters
 from aclnn_server.sessions.rates import Arrivals
+from aclnn_server.sessions.requests import REQUEST_ID
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
+
+_LOG = logging.getLogger(__name__)
+
+
+def _log(text: str, context: Context, **more: object) -> None:
+    told = {
+        "request_id": REQUEST_ID.get(),
+        "context": context.label,
+        "owner": context.owner,
+        "device": context.device.index,
+    }
+    _LOG.info(text, extra=told | more)
 
 
 class Registry:
@@ -91,6 +105,7 @@ class Registry:
             self._contexts[context.id] = context
             if (meters := self._environment.meters) is not None:
                 context.meter = meters.open(device.index, context.owner)
+        _log("context opened", context)
         try:
             self.create_stream(context)
         except BaseException:
@@ -189,8 +204,11 @@ class Registry:
         try:
             context.destroy()
         finally:
-            if known and self._environment.meters is not None and context.meter is not None:
-                self._environment.meters.end(context.meter, reason)
+            if known:
+                if self._environment.meters is not None and context.meter is not None:
+                    self._environment.meters.end(context.meter, reason)
+                seconds = self._environment.clock() - context.opened
+                _log("context ended", context, reason=reason, seconds=round(seconds, 3))
 
     def destroy_stream(self, session: Session) -> None:
         """Destroys a stream, and its context where it was opened for the stream alone.
