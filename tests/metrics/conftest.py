@@ -39,7 +39,7 @@ def server(start: Start) -> Server:
 @pytest.fixture
 def context(server: Server) -> Iterator[Context]:
     """A context of that server."""
-    with connect(server.address) as context:
+    with connect(server.address, shared_memory=False) as context:
         yield context
 
 

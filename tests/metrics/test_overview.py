@@ -64,7 +64,7 @@ def test_everything_an_overview_has_is_in_the_schema() -> None:
 
 def test_who_does_what(start: Start, backend: GatedBackend) -> None:
     server = start(backend, workers=1)
-    with connect(server.address) as busy, connect(server.address) as idle:
+    with connect(server.address, shared_memory=False) as busy, connect(server.address) as idle:
         idle.synchronize()
         small = busy.tensor(ONES)
         out = busy.empty(ONES.shape, "float32")

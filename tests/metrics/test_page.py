@@ -55,7 +55,7 @@ def rows(browser: Browser, table: str) -> list[list[str]]:
 
 
 def test_it_shows_who_does_what(server: Server, browser: Browser) -> None:
-    with connect(server.address) as context:
+    with connect(server.address, shared_memory=False) as context:
         kept = context.tensor(np.zeros(2**18, np.float32))
         for _ in range(7):
             context.ops.add(ONES, ONES)

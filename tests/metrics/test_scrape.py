@@ -60,7 +60,7 @@ def test_what_contexts_hold(server: Server, context: Context) -> None:
     tensor = context.tensor(BIG)
     stream = context.create_stream()
     stream.synchronize()
-    with connect(server.address) as other:
+    with connect(server.address, shared_memory=False) as other:
         other.synchronize()
         scrape = Scrape(server)
     who = {"device": 0, "owner": ""}
