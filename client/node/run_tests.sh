@@ -16,3 +16,5 @@ if [ ! node_modules/.package-lock.json -nt package-lock.json ]; then
 fi
 npm run --silent check
 npm test --silent
+cd ../..
+"${ACLNN_PYTHON:-.venv/bin/python}" -m tests.conformance --client "node client/node/build/conformance/adapter.js"
