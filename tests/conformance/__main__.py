@@ -1,4 +1,4 @@
-"""Runs the conformance kit against a client: ``python -m tests.conformance --client COMMAND [--only NAME]``."""
+"""Runs the conformance kit: ``python -m tests.conformance --client COMMAND [--only NAME]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases as they are written down: steps in JSON, and the bytes of all their arrays in one file beside them."""
+"""Cases as they are written down: steps in JSON, and the bytes of all arrays in one file beside them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ class Case:
 
     def read(self, tensor: str, array: Array, tolerance: float | None = None) -> None:
         """Reads a tensor, whose elements are to be those of an array: bit by bit, or within a tolerance."""
-        expect = {"dtype": dtypes.dtype(array.dtype).name, "data": self._group.bytes_of(array)}
+        expect: Step = {
+            "dtype": dtypes.dtype(array.dtype).name,
+            "data": self._group.bytes_of(array),
+        }
         if tolerance is not None:
             expect["tolerance"] = tolerance
         self.do("read", tensor=tensor, expect=expect)

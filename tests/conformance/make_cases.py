@@ -14,11 +14,16 @@ from aclnn import dtypes, errors
 from aclnn.signatures import Kind, Parameter
 from aclnn.tensors import Scalar
 from aclnn_server.operators.catalogue import built_in
-from tests.conformance.cases import FOLDER, Case, Group, Step, scalar, tensor
+from tests.conformance.cases import FOLDER, Array, Case, Group, Step, scalar, tensor
 from tests.conformance.golden import Golden, golden_cases
 
 LARGE = 300_000
 """Elements of FLOAT whose work has a thread of its own."""
+
+
+def floats(values: list[float]) -> Array:
+    """An array of FLOAT."""
+    return np.array(values, np.float32)
 
 
 # --- every operator, by the golden vectors ------------------------------------------------------------
@@ -131,12 +136,12 @@ def tensors() -> Group:
     x, out = case.empty([0, 3], "FLOAT"), case.empty([0, 3], "FLOAT")
     case.run("aclnnNeg", tensor(x), tensor(out))
     case.read(out, np.empty((0, 3), np.float32))
-    for dtype in (np.int64, np.uint8, np.int8):
-        limits = np.iinfo(dtype)
+    for name in ("int64", "uint8", "int8"):
+        limits = np.iinfo(name)
         case = group.case(f"extremes of {limits.dtype}")
-        array = np.array([limits.min, limits.max], dtype)
-        x, out = case.tensor(array), case.empty([2], dtypes.dtype(dtype).name)
-        case.run("aclnnMul", tensor(x), tensor(case.tensor(np.ones(2, dtype))), tensor(out))
+        array = np.array([limits.min, limits.max], name)
+        x, out = case.tensor(array), case.empty([2], dtypes.dtype(name).name)
+        case.run("aclnnMul", tensor(x), tensor(case.tensor(np.ones(2, name))), tensor(out))
         case.read(out, array)
     case = group.case("not a number, infinities, and zeros with signs")
     odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
@@ -152,7 +157,7 @@ def tensors() -> Group:
 def executors() -> Group:
     """Repeatable executors, workspaces, order, streams and events."""
     group = Group("executors")
-    one = np.float32([1, 2])
+    one = floats([1, 2])
     case = group.case("repeatable, and with other tensors")
     number = case.tensor(one)
     plus = [tensor(number), scalar(1, "INT64"), scalar(1, "INT64"), tensor(number)]
@@ -231,7 +236,9 @@ def failures() -> Group:
     phase_one(case, told, operator, inputs[0], null, inputs[2], {"int": "0"}, {"double": 1.0}, out)
     told = _failure("VIEW_OUTSIDE_STORAGE", 561103, operator=operator)
     outside = tensor(case.tensor(ones, offset=3))
-    phase_one(case, told, operator, inputs[0], outside, *inputs[2:], {"int": "0"}, {"double": 1.0}, out)
+    phase_one(
+        case, told, operator, inputs[0], outside, *inputs[2:], {"int": "0"}, {"double": 1.0}, out
+    )
     phase_one(case, _failure("OPERATOR_NOT_FOUND", 100024), "aclnnNotThere", inputs[0], out)
 
     case = group.case("a one-shot executor that is used twice")
@@ -295,25 +302,25 @@ def connections() -> Group:
             case.read(number, np.array([1234], np.int64))
             case.kit("cut_after")
     case = group.case("cut between calls")
-    x = case.tensor(np.float32([1]))
+    x = case.tensor(floats([1]))
     for _ in range(3):
         case.kit("cut")
-        case.read(x, np.float32([1]))
+        case.read(x, floats([1]))
     case = group.case("a lease that ended")
-    x = case.tensor(np.float32([1]))
-    case.read(x, np.float32([1]))
+    x = case.tensor(floats([1]))
+    case.read(x, floats([1]))
     case.kit("block")
     case.kit("end_all_leases")
     case.kit("unblock")
     case.do("read", tensor=x, fails=_failure("HANDLE_NOT_FOUND", 107017))
     case = group.case("a server that was started anew")
-    x = case.tensor(np.float32([1]))
-    case.read(x, np.float32([1]))
+    x = case.tensor(floats([1]))
+    case.read(x, floats([1]))
     case.kit("restart")
     case.do("read", tensor=x, fails=_failure("SESSION_LOST", 507010))
     case.do("close")
     case.do("connect")
-    case.read(case.tensor(np.float32([2])), np.float32([2]))
+    case.read(case.tensor(floats([2])), floats([2]))
     return group
 
 

@@ -141,7 +141,9 @@ class Adapter:
 def _parsed(text: str, kind: str) -> complex | float | int | bool:
     if kind == "bool":
         return text == "True"
-    return {"float": float, "complex": complex}.get(kind, int)(text)
+    if kind == "complex":
+        return complex(text)
+    return float(text) if kind == "float" else int(text)
 
 
 def _bytes(data: Json) -> bytes:

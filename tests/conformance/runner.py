@@ -26,7 +26,7 @@ Answer = dict[str, Any]
 Json = Any
 
 
-class ClientFailure(Exception):
+class WrongAnswerError(Exception):
     """What a client did is not what the case asks for."""
 
 
@@ -56,7 +56,7 @@ class Client:
         """Sends one step.
 
         Raises:
-            ClientFailure: the program ended, or gave no answer in time, or none that can be read.
+            WrongAnswerError: the program ended, or gave no answer in time, or none that can be read.
         """
         assert self._process.stdin is not None
         try:
@@ -65,7 +65,7 @@ class Client:
             line = self._lines.get(timeout=PATIENCE)
             answer: Answer = json.loads(line)
         except (OSError, queue.Empty, ValueError) as error:
-            raise ClientFailure(f"no answer: {error!r}") from error
+            raise WrongAnswerError(f"no answer: {error!r}") from error
         return answer
 
     def __enter__(self) -> Self:
@@ -101,7 +101,7 @@ class Run:
         """Runs one case.
 
         Raises:
-            ClientFailure: a step went otherwise than it should.
+            WrongAnswerError: a step went otherwise than it should.
         """
         self._due = None
         try:
@@ -109,10 +109,12 @@ class Run:
             for number, step in enumerate(steps):
                 try:
                     self._step(step)
-                except ClientFailure as failure:
-                    raise ClientFailure(f"step {number}, {json.dumps(step)[:200]}: {failure}") from None
+                except WrongAnswerError as failure:
+                    raise WrongAnswerError(
+                        f"step {number}, {json.dumps(step)[:200]}: {failure}"
+                    ) from None
             if self._due is not None:
-                raise ClientFailure(f"never told: {self._due}")
+                raise WrongAnswerError(f"never told: {self._due}")
         finally:
             self._bench.release()
             self._bench.unblock()
@@ -122,7 +124,7 @@ class Run:
         if "kit" in step:
             found = self._bench.do(step["kit"])
             if "expect" in step and found != step["expect"]:
-                raise ClientFailure(f"{found!r}, and not {step['expect']!r}")
+                raise WrongAnswerError(f"{found!r}, and not {step['expect']!r}")
             return
         asked = {k: v for k, v in step.items() if k not in ("expect", "fails", "later", "told")}
         if "data" in asked:
@@ -146,7 +148,7 @@ class Run:
     def _wanted(self, data: Json) -> bytes:
         if "repeat" in data:
             element = bytes.fromhex(data["repeat"])
-            return element * (data["bytes"] // len(element))
+            return element * (int(data["bytes"]) // len(element))
         start = data["offset"]
         return self._bytes.read_bytes()[start : start + data["bytes"]]
 
@@ -163,14 +165,16 @@ class Run:
             wanted, self._due = self._due, None
         if wanted is not None:
             if failure is None:
-                raise ClientFailure(f"succeeded, and should have failed with {wanted}")
+                raise WrongAnswerError(f"succeeded, and should have failed with {wanted}")
             _check_failure(failure, wanted)
         elif failure is not None:
-            raise ClientFailure(f"failed: {failure}")
+            raise WrongAnswerError(f"failed: {failure}")
         elif step.get("do") != "read":
             for name, value in step.get("expect", {}).items():
                 if answer["ok"].get(name) != value:
-                    raise ClientFailure(f"{name} is {answer['ok'].get(name)!r}, and not {value!r}")
+                    raise WrongAnswerError(
+                        f"{name} is {answer['ok'].get(name)!r}, and not {value!r}"
+                    )
 
     def _compare(self, path: Path, expect: Json) -> None:
         wanted, found = self._wanted(expect["data"]), path.read_bytes()
@@ -179,21 +183,23 @@ class Run:
         tolerance, numpy = expect.get("tolerance"), dtypes.dtype(expect["dtype"]).numpy
         if tolerance is not None and len(wanted) == len(found):
             kind = np.complex128 if "COMPLEX" in expect["dtype"] else np.float64
-            arrays = (np.frombuffer(data, numpy).astype(kind) for data in (found, wanted))
-            if np.allclose(*arrays, rtol=tolerance, atol=tolerance, equal_nan=True):
+            one, other = (np.frombuffer(data, numpy).astype(kind) for data in (found, wanted))
+            if np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True):
                 return
-        raise ClientFailure(f"read {found[:32].hex()}…, and not {wanted[:32].hex()}…")
+        raise WrongAnswerError(f"read {found[:32].hex()}…, and not {wanted[:32].hex()}…")
 
 
 def _check_failure(found: Answer, wanted: Json) -> None:
     for name, value in wanted.items():
         if name == "says":
             if value not in found["message"]:
-                raise ClientFailure(f"says {found['message']!r}, and not {value!r}")
+                raise WrongAnswerError(f"says {found['message']!r}, and not {value!r}")
         elif name in found and found[name] != value:
-            raise ClientFailure(f"failed with {name} {found[name]!r}, and not {value!r}: {found}")
+            raise WrongAnswerError(
+                f"failed with {name} {found[name]!r}, and not {value!r}: {found}"
+            )
     if found.get("code") != wanted["code"]:
-        raise ClientFailure(f"failed with code {found.get('code')}, and not {wanted['code']}")
+        raise WrongAnswerError(f"failed with code {found.get('code')}, and not {wanted['code']}")
 
 
 def run(command: str, folder: Path, only: str = "") -> Iterator[tuple[str, str]]:
@@ -223,6 +229,6 @@ def run(command: str, folder: Path, only: str = "") -> Iterator[tuple[str, str]]
 def _tried(this: Run, steps: list[Json]) -> str:
     try:
         this.case(steps)
-    except ClientFailure as failure:
+    except WrongAnswerError as failure:
         return str(failure)
     return ""
