@@ -42,7 +42,8 @@ class Client:
             stdout=subprocess.PIPE,
         )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self.cannot: Mapping[str, str] = self.ask({"do": "hello"})["ok"].get("cannot", {})
         """Verbs that the client has no words for, each with the reason."""
 
@@ -84,6 +85,9 @@ class Client:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._reader.join(PATIENCE)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
 
 class Run:
