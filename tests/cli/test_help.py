@@ -26,6 +26,7 @@ COMMANDS = (
     "health",
     "diff",
     "stubs",
+    "headers",
     "version",
 )
 

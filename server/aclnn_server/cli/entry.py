@@ -15,6 +15,7 @@ from aclnn_server.cli import (
     demo,
     diff,
     doctor,
+    headers,
     health,
     info,
     ops,
@@ -107,7 +108,10 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=VERSION, help="show the version")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
-    for command in (serve, token, demo, doctor, info, ops, call, top, bench, health, diff, stubs):
+    for command in (
+        *(serve, token, demo, doctor, info, ops, call, top, bench, health, diff),
+        *(stubs, headers),
+    ):
         command.add(commands)
     add_command(
         commands,

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aclnn_server.cli.exits import CommandError, Exit, describe_exits
 from aclnn_server.cli.parsing import (
@@ -18,13 +15,8 @@ from aclnn_server.cli.parsing import (
     add_timeout,
     append_help,
 )
-from aclnn_server.cli.remote import add_credentials, connection, credentials
-
-if TYPE_CHECKING:
-    from aclnn.dtypes import DType
-    from aclnn.pythonic import Pythonic
-    from aclnn.signatures import Signature
-    from aclnn_client.info import OperatorInfo
+from aclnn_server.cli.remote import add_credentials
+from aclnn_server.cli.served_operators import ask
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -55,50 +47,12 @@ def run(options: argparse.Namespace) -> int:
     """Asks the server for its catalogue, and writes the module."""
     from aclnn_server.operators.stubs import module
 
-    operators = _ask(options)
-    if not operators:
-        raise CommandError(f"{options.address} has no operator that is not known here", Exit.NO)
-    text = module(options.address, operators)
+    text = module(options.address, ask(options))
     if options.output is None:
         print(text, end="")
     else:
         _write(options.output, text)
     return Exit.DONE
-
-
-@dataclass(frozen=True, slots=True)
-class _Served:
-    """An operator as its server tells of it."""
-
-    name: str
-    signature: Signature
-    summary: str
-    description: str
-    dtypes: Mapping[str, tuple[DType, ...]]
-    python: Pythonic | None
-
-
-def _ask(options: argparse.Namespace) -> list[_Served]:
-    from aclnn_client.info import ask_operator, ask_operators
-    from aclnn_client.ops import SIGNATURES
-
-    with connection(options.address, options.timeout, credentials(options)) as server:
-        names = options.name or [
-            info.name for info in ask_operators(server) if info.name not in SIGNATURES
-        ]
-        return [_described(ask_operator(server, name)) for name in names]
-
-
-def _described(info: OperatorInfo) -> _Served:
-    allowed = {row.name: row.dtypes for row in info.parameters}
-    return _Served(
-        info.name,
-        info.signature(),
-        info.summary or "The server tells nothing of it.",
-        info.description or "The server does not describe it.",
-        allowed,
-        info.python,
-    )
 
 
 def _write(path: Path, text: str) -> None:

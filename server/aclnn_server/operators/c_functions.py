@@ -84,17 +84,23 @@ def header_name(operator: str) -> str:
     return f"aclnn_{_FILES.get(name, words.lower())}.h"
 
 
-def headers(operators: Iterable[Described], origin: str) -> dict[str, str]:
+def headers(
+    operators: Iterable[Described], origin: str, beside: Iterable[Described] = ()
+) -> dict[str, str]:
     """Every header that the operators need, by its name.
 
     Args:
         operators: what to declare.
         origin: what wrote them, for their first line.
+        beside: operators that are declared as well where they share a header with those.
     """
-    grouped: dict[str, list[Described]] = {}
+    grouped: dict[str, dict[str, Described]] = {}
     for operator in operators:
-        grouped.setdefault(header_name(operator.name), []).append(operator)
-    return {name: _header(name, group, origin) for name, group in grouped.items()}
+        grouped.setdefault(header_name(operator.name), {})[operator.name] = operator
+    for operator in beside:
+        if (group := grouped.get(header_name(operator.name))) is not None:
+            group.setdefault(operator.name, operator)
+    return {name: _header(name, list(group.values()), origin) for name, group in grouped.items()}
 
 
 def _header(name: str, operators: Sequence[Described], origin: str) -> str:
