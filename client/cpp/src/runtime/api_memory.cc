@@ -26,7 +26,7 @@ Error allocate(void** address, size_t bytes) {
   std::string request;
   wire::put_varint(request, fields::MallocRequest::kBufferId, buffer_id);
   wire::put_varint(request, fields::MallocRequest::kBytes, bytes);
-  if (Error error = session.pipeline().ask(fields::Command::kMalloc, request, nullptr)) {
+  if (Error error = session.ask(fields::Command::kMalloc, request)) {
     // More than any buffer may have is no room either, as programs see it.
     if (error.code == kParameterInvalid) error.code = ACL_ERROR_RT_MEMORY_ALLOCATION;
     return error;
@@ -63,7 +63,7 @@ Error allocate_on_host(void** address, size_t bytes) {
 // What the context holds, as far as the server's quota for it goes.
 Error quota(Session& session, uint64_t* free, uint64_t* total) {
   std::string response;
-  if (Error error = session.pipeline().ask(fields::Command::kRenewContext, "", &response)) {
+  if (Error error = session.ask(fields::Command::kRenewContext, "", &response)) {
     return error;
   }
   uint64_t used = 0;
@@ -86,7 +86,7 @@ Error memory_info(size_t* free, size_t* total) {
   Session& session = *context->session;
   uint64_t quota_free = 0, quota_total = 0, device_free = 0, device_total = 0;
   if (Error error = quota(session, &quota_free, &quota_total)) return error;
-  if (Error error = device_memory(session.channel(), session.device, &device_free, &device_total)) {
+  if (Error error = device_memory(session, &device_free, &device_total)) {
     return error;
   }
   const bool limited = quota_total != 0 && (device_total == 0 || quota_total < device_total);

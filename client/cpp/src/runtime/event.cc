@@ -81,7 +81,7 @@ Error Event::query(bool* passed) {
   *passed = known_passed(latest);
   if (*passed) return {};
   std::string response;
-  Error error = latest.stream->session.pipeline().ask(
+  Error error = latest.stream->session.ask(
       fields::Command::kQueryEvent, naming(fields::QueryEventRequest::kEventId, latest.event_id),
       &response);
   *passed = number_in(response, fields::QueryEventResponse::kComplete) != 0;
@@ -117,8 +117,7 @@ Error Event::elapsed(Event& start, Event& end, float* milliseconds) {
   namespace ask = fields::GetEventElapsedTimeRequest;
   std::string request = naming(ask::kStartEventId, from.event_id), response;
   wire::put_varint(request, ask::kEndEventId, to.event_id);
-  if (Error error =
-          session.pipeline().ask(fields::Command::kGetEventElapsedTime, request, &response)) {
+  if (Error error = session.ask(fields::Command::kGetEventElapsedTime, request, &response)) {
     return error;
   }
   const auto nanoseconds =

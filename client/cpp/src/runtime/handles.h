@@ -13,7 +13,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "runtime/batch.h"
+#include "runtime/command.h"
 #include "runtime/completion.h"
 #include "runtime/error.h"
 

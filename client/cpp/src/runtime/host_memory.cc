@@ -1,5 +1,7 @@
 #include "runtime/host_memory.h"
 
+#include <grpcpp/support/slice.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <map>

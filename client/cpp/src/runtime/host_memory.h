@@ -2,14 +2,16 @@
 // copy in between, so it must not end while one is under way.
 #pragma once
 
-#include <grpcpp/support/slice.h>
-
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <mutex>
 
 #include "runtime/completion.h"
+
+namespace grpc {
+class Slice;
+}
 
 namespace aclnn::runtime {
 

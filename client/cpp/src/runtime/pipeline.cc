@@ -20,11 +20,15 @@ constexpr const char* kMethod = "/aclnn.v1.DeviceService/Submit";
 // What may be under way before the one who sends more waits.
 constexpr size_t kMostCommands = 1 << 16;
 constexpr size_t kMostBytes = 64 << 20;
-// Requests under way that keep the server busy; with as many, commands are gathered …
+// Requests under way that keep the server busy.
 constexpr size_t kBusyRequests = 2;
-// … until there are so many, or so many bytes, that a request is worth sending.
+// Commands, or bytes of them, that are worth a request.
 constexpr size_t kGatheredCommands = 64;
 constexpr size_t kGatheredBytes = 64 << 10;
+// How long commands are gathered, and how many times in a row the thread that watches over it finds
+// nothing before it waits to be told.
+constexpr std::chrono::microseconds kGatherTime{200};
+constexpr int kIdleLooks = 50;
 
 // How long to try to reach the server again, and how long to pause before the second attempt,
 // doubled after each.
@@ -55,8 +59,10 @@ struct Pipeline::Call {
 
 Pipeline::Pipeline(const Channel& channel, std::string context_id)
     : channel_(channel), context_id_(std::move(context_id)) {
-  thread_ = std::thread([this] { run(); });
-  pthread_setname_np(thread_.native_handle(), "aclnn-answers");
+  reader_ = std::thread([this] { run(); });
+  pthread_setname_np(reader_.native_handle(), "aclnn-answers");
+  watcher_ = std::thread([this] { watch(); });
+  pthread_setname_np(watcher_.native_handle(), "aclnn-gather");
 }
 
 Pipeline::~Pipeline() { close(); }
@@ -77,19 +83,11 @@ Error Pipeline::submit(const Command& command, bool urgent) {
   if (broken_) return broken_;
   add(command);
   urgent_ = urgent_ || urgent;
-  flush();
-  return {};
-}
-
-Error Pipeline::ask(uint32_t kind, std::string_view request, std::string* response) {
-  Answer answer;
-  Command command;
-  command.kind = kind;
-  command.request = request;
-  command.completion = &answer;
-  if (Error error = submit(command, true)) return error;
-  if (const Error& error = answer.wait()) return error;
-  if (response != nullptr) *response = answer.response();
+  if (worth_sending()) {
+    flush();
+  } else {
+    gather();
+  }
   return {};
 }
 
@@ -110,15 +108,41 @@ void Pipeline::add(const Command& command) {
 }
 
 bool Pipeline::worth_sending() const {
-  if (urgent_ || sent_ + 1 < batches_.size() || sent_ < kBusyRequests) return true;
-  const Batch& gathered = *batches_[sent_];
-  return gathered.sent() || gathered.pendings().size() >= kGatheredCommands ||
-         gathered.weight() >= kGatheredBytes;
+  if (sent_ == batches_.size()) return false;
+  if (urgent_ || sent_ + 1 < batches_.size()) return true;
+  const Batch& last = *batches_.back();
+  return last.pendings().size() >= kGatheredCommands || last.weight() >= kGatheredBytes;
+}
+
+void Pipeline::gather() {
+  if (gathering_) return;
+  gathering_ = true;
+  gathering_since_ = Clock::now();
+  if (!watching_) gathered_.notify_one();
+}
+
+void Pipeline::watch() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  int idle_looks = 0;
+  while (!closing_) {
+    if (gathering_) {
+      idle_looks = 0;
+      if (Clock::now() - gathering_since_ >= kGatherTime) flush();
+    } else if (++idle_looks > kIdleLooks) {
+      gathered_.wait(lock, [this] { return gathering_ || closing_; });
+    }
+    watching_ = true;
+    gathered_.wait_for(lock, kGatherTime, [this] { return closing_; });
+    watching_ = false;
+  }
 }
 
 void Pipeline::flush() {
-  if (call_ == nullptr || !call_->opened || call_->writing || call_->finishing) return;
-  if (sent_ == batches_.size() || !worth_sending()) return;
+  if (sent_ == batches_.size()) return;
+  if (call_ == nullptr || !call_->opened || call_->writing || call_->finishing) {
+    wanted_ = true;
+    return;
+  }
   Batch& batch = *batches_[sent_];
   if (!batch.sent()) batch.number = ++last_number_;
   std::string head;
@@ -129,6 +153,7 @@ void Pipeline::flush() {
   ++call_->under_way;
   ++sent_;
   urgent_ = urgent_ && sent_ < batches_.size();
+  gathering_ = wanted_ = false;
   ACLNN_TSAN_RELEASE(kWritten);
   call_->stream->Write(batch.message(head), kWritten);
 }
@@ -181,7 +206,7 @@ void Pipeline::take_note(void* tag, bool ok) {
     call.ended = true;
   } else if (tag == kWritten) {
     call.writing = false;  // where it failed, reading will as well
-    if (ok) flush();
+    if (ok && (wanted_ || worth_sending())) flush();
   } else if (!ok) {
     begin_finishing();
   } else if (tag == kOpened) {
@@ -229,7 +254,7 @@ void Pipeline::take_answer() {
   outstanding_commands_ -= batch->pendings().size();
   outstanding_bytes_ -= batch->weight();
   begin_reading();
-  flush();
+  if (sent_ < kBusyRequests || worth_sending()) flush();
   lock.unlock();
   changed_.notify_all();
   answer.finish(*batch);
@@ -292,7 +317,9 @@ void Pipeline::close() {
   if (call_ != nullptr) call_->context.TryCancel();
   lock.unlock();
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  gathered_.notify_all();
+  if (reader_.joinable()) reader_.join();
+  if (watcher_.joinable()) watcher_.join();
 }
 
 }  // namespace aclnn::runtime

@@ -25,7 +25,7 @@ namespace aclnn::runtime {
 
 class Pipeline {
  public:
-  // Opens the call and starts the thread that reads answers.
+  // Opens the call and starts the threads.
   Pipeline(const Channel& channel, std::string context_id);
 
   ~Pipeline();
@@ -36,29 +36,30 @@ class Pipeline {
   // command's completion is not told.
   Error submit(const Command& command, bool urgent);
 
-  // Sends a command and waits for its answer.
-  Error ask(uint32_t kind, std::string_view request, std::string* response);
-
   // Why nothing can be sent any more; no error while something can.
   Error broken();
 
-  // Ends the call; what is under way fails. Returns when the thread has ended.
+  // Ends the call; what is under way fails. Returns when the threads have ended.
   void close();
 
  private:
   struct Call;
   using Clock = std::chrono::steady_clock;
 
-  // All below but the thread's body holds the mutex.
+  // All of these are called with the mutex.
   void add(const Command& command);
-  void flush();
+  void gather();
   bool worth_sending() const;
+  void flush();
   void open_call();
   void begin_reading();
   void begin_finishing();
   bool worth_another_call(const Error& error);
 
-  // The thread.
+  // The thread that sends what was gathered when the moment is over.
+  void watch();
+
+  // The thread that reads answers.
   void run();
   bool connect();
   void take_note(void* tag, bool ok);
@@ -80,6 +81,12 @@ class Pipeline {
   size_t outstanding_commands_ = 0;
   size_t outstanding_bytes_ = 0;
   bool urgent_ = false;
+  bool wanted_ = false;  // something is to be sent when the connection has taken what is on its way
+  // Of what was gathered and not sent.
+  bool gathering_ = false;
+  Clock::time_point gathering_since_;
+  bool watching_ = false;  // the thread looks by itself
+  std::condition_variable gathered_;
   bool closing_ = false;
   Error broken_;
   // Of a connection that broke.
@@ -87,7 +94,8 @@ class Pipeline {
   Clock::time_point broken_at_;
   Clock::time_point open_at_;
 
-  std::thread thread_;
+  std::thread reader_;
+  std::thread watcher_;
 };
 
 }  // namespace aclnn::runtime

@@ -60,11 +60,11 @@ Error place_workspace(const Plan& plan, const void* workspace, uint64_t bytes, P
   if (workspace == nullptr && bytes != 0) {
     return {161001, "workspace is null, and workspaceSize is " + std::to_string(bytes)};
   }
+  if (bytes == 0) return {};  // the server lends its own
   if (bytes < plan.workspace_bytes) {
     return {161002, "workspaceSize is " + std::to_string(bytes) + "; phase one asked for " +
                         std::to_string(plan.workspace_bytes)};
   }
-  if (bytes == 0) return {};
   if (!find_place(workspace, place) || place->session != &plan.session) {
     return {161002, "workspace is no memory of the device that the call was planned for"};
   }
@@ -157,7 +157,7 @@ int plan(Session& session, std::string_view operator_name, std::string_view argu
     wire::put_bytes(request, fields::GetWorkspaceSizeRequest::kOperator, operator_name);
     request.append(arguments);
     wire::add_varint(request, fields::GetWorkspaceSizeRequest::kRepeatable, 1);
-    Error error = session.pipeline().ask(fields::Command::kGetWorkspaceSize, request, &response);
+    Error error = session.ask(fields::Command::kGetWorkspaceSize, request, &response);
     uint64_t bytes = 0;
     if (!error) error = read_plan(response, &bytes);
     if (error) return fail(error);

@@ -5,6 +5,8 @@
 
 #include "acl/error_codes.h"
 #include "aclnn_fields.h"
+#include "runtime/channel.h"
+#include "runtime/pipeline.h"
 #include "runtime/session_state.h"
 #include "wire/decode.h"
 
@@ -155,10 +157,10 @@ Session* open_session(int device, Error* error) {
   return new Session(device, std::move(channel), std::move(opening));
 }
 
-Error device_memory(const Channel& channel, int device, uint64_t* free, uint64_t* total) {
+Error device_memory(const Session& session, uint64_t* free, uint64_t* total) {
   std::string response;
-  if (Error error = channel.call("/aclnn.v1.DeviceService/ListDevices", "",
-                                 "asking for the devices' memory", kCallLimit, &response)) {
+  if (Error error = session.call("/aclnn.v1.DeviceService/ListDevices", "",
+                                 "asking for the devices' memory", &response)) {
     return error;
   }
   *free = *total = 0;
@@ -172,7 +174,7 @@ Error device_memory(const Channel& channel, int device, uint64_t* free, uint64_t
       if (field.number == fields::Device::kFreeBytes) free_bytes = field.value;
       if (field.number == fields::Device::kTotalBytes) total_bytes = field.value;
     }
-    if (index == static_cast<uint64_t>(device)) {
+    if (index == static_cast<uint64_t>(session.device)) {
       *free = free_bytes;
       *total = total_bytes;
     }
@@ -187,20 +189,24 @@ Session::Session(int device, std::unique_ptr<Channel> channel, Opening opening)
       context_id(std::move(opening.context_id)),
       default_stream_id(std::move(opening.default_stream_id)),
       limits(opening.limits),
-      channel_(std::move(channel)),
-      pipeline_(*channel_, context_id) {}
+      channel_(channel.release()),
+      pipeline_(new Pipeline(*channel_, context_id)) {}
 
 void Session::close() {
   if (closed_.exchange(true)) return;
-  if (!pipeline_.broken()) {
+  if (!pipeline_->broken()) {
     std::string request;
     wire::put_bytes(request, fields::DestroyContextRequest::kContextId, context_id);
     // The server may be gone, or have ended the context itself; the lease sees to the rest.
     channel_->call("/aclnn.v1.DeviceService/DestroyContext", request, "closing a context",
                    kGoodbyeLimit, nullptr);
   }
-  pipeline_.close();
+  pipeline_->close();
   plans_.clear();
+}
+
+Error Session::submit(const Command& command, bool urgent) {
+  return pipeline_->submit(command, urgent);
 }
 
 Error Session::post(uint32_t kind, std::string_view request, std::shared_ptr<Failures> failures) {
@@ -208,7 +214,24 @@ Error Session::post(uint32_t kind, std::string_view request, std::shared_ptr<Fai
   command.kind = kind;
   command.request = request;
   command.failures = failures == nullptr ? failures_ : std::move(failures);
-  return pipeline_.submit(command, false);
+  return pipeline_->submit(command, false);
+}
+
+Error Session::ask(uint32_t kind, std::string_view request, std::string* response) {
+  Answer answer;
+  Command command;
+  command.kind = kind;
+  command.request = request;
+  command.completion = &answer;
+  if (Error error = pipeline_->submit(command, true)) return error;
+  if (const Error& error = answer.wait()) return error;
+  if (response != nullptr) *response = answer.response();
+  return {};
+}
+
+Error Session::call(const char* method, std::string_view request, const char* doing,
+                    std::string* response) const {
+  return channel_->call(method, request, doing, std::chrono::milliseconds(-1), response);
 }
 
 }  // namespace v1

@@ -7,13 +7,15 @@
 #include <mutex>
 #include <string>
 
-#include "runtime/channel.h"
+#include "runtime/command.h"
 #include "runtime/completion.h"
-#include "runtime/pipeline.h"
 #include "runtime/plans.h"
 #include "runtime/session.h"
 
 namespace aclnn::runtime {
+
+class Channel;
+class Pipeline;
 
 // What the server allows a context; 0 is no limit.
 struct Limits {
@@ -38,6 +40,7 @@ inline namespace v1 {
 class Session {
  public:
   Session(int device, std::unique_ptr<Channel> channel, Opening opening);
+  ~Session() = delete;
 
   // Destroys the context on the server, with all that it holds, and ends the connection.
   void close();
@@ -45,12 +48,20 @@ class Session {
   // An id for a buffer, an executor or an event, unique in the context.
   uint64_t next_id() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
 
+  // Sends a command inside Submit; see Pipeline::submit.
+  Error submit(const Command& command, bool urgent);
+
   // Sends a command that nobody waits for. failures: where its failure is kept; null for the
   // session's own. Gives why nothing can be sent any more.
   Error post(uint32_t kind, std::string_view request, std::shared_ptr<Failures> failures = nullptr);
 
-  const Channel& channel() const { return *channel_; }
-  Pipeline& pipeline() { return pipeline_; }
+  // Sends a command and waits for its answer.
+  Error ask(uint32_t kind, std::string_view request, std::string* response = nullptr);
+
+  // Makes a call beside Submit, and waits for its answer for any time.
+  Error call(const char* method, std::string_view request, const char* doing,
+             std::string* response = nullptr) const;
+
   Plans& plans() { return plans_; }
   // Failures of commands that belong to no stream.
   const std::shared_ptr<Failures>& failures() const { return failures_; }
@@ -61,11 +72,11 @@ class Session {
   const Limits limits;
 
  private:
-  std::unique_ptr<Channel> channel_;
+  const Channel* const channel_;
   std::atomic<uint64_t> next_id_{1};
   std::shared_ptr<Failures> failures_ = std::make_shared<Failures>();
   Plans plans_;
-  Pipeline pipeline_;
+  Pipeline* const pipeline_;
   std::atomic<bool> closed_{false};
 };
 
@@ -86,7 +97,7 @@ Error server_info(ServerInfo* info);
 // Forgets what is known of the server: the next call reads the environment anew.
 void forget_server();
 
-// Free and total bytes that a device has.
-Error device_memory(const Channel& channel, int device, uint64_t* free, uint64_t* total);
+// Free and total bytes that a session's device has.
+Error device_memory(const Session& session, uint64_t* free, uint64_t* total);
 
 }  // namespace aclnn::runtime

@@ -13,7 +13,7 @@ namespace aclnn::runtime {
 
 Error Stream::submit(Command command) {
   command.failures = failures;
-  if (Error error = session.pipeline().submit(command, false)) return error;
+  if (Error error = session.submit(command, false)) return error;
   submitted.fetch_add(1);
   // The server holds only so many commands of a stream: it is made to wait before there are too
   // many.
@@ -45,7 +45,7 @@ Error Stream::synchronize(int64_t limit_ms) {
 Error create_stream(Session& session, uint32_t priority, uint32_t flags,
                     std::shared_ptr<Stream>* stream) {
   std::string response, id;
-  if (Error error = session.pipeline().ask(fields::Command::kCreateStream, "", &response)) {
+  if (Error error = session.ask(fields::Command::kCreateStream, "", &response)) {
     return error;
   }
   wire::Reader reader(response);
@@ -67,8 +67,7 @@ Error destroy_stream(const Stream& stream) {
 Error ask_complete(const Stream& stream, bool* complete) {
   std::string request, response;
   wire::put_bytes(request, fields::QueryStreamRequest::kStreamId, stream.full_id);
-  if (Error error =
-          stream.session.pipeline().ask(fields::Command::kQueryStream, request, &response)) {
+  if (Error error = stream.session.ask(fields::Command::kQueryStream, request, &response)) {
     return error;
   }
   *complete = false;

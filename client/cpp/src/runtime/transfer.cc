@@ -1,5 +1,7 @@
 #include "runtime/transfer.h"
 
+#include <grpcpp/support/slice.h>
+
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -35,7 +37,7 @@ Error send(Session& session, Stream* stream, Command command) {
     return stream->submit(command);
   }
   if (command.completion == nullptr) command.failures = session.failures();
-  return session.pipeline().submit(command, false);
+  return session.submit(command, false);
 }
 
 std::string write_request(const Place& to, uint64_t offset, const Stream* stream) {
@@ -117,7 +119,7 @@ Error read_and_wait(char* data, const Place& from, uint64_t bytes, Stream* strea
     const Command command = read_command(request, data + at, size, &countdown);
     if (countdown.wait(kWindow - 1)) break;
     countdown.expect();
-    if (Error error = from.session->pipeline().submit(command, true)) {
+    if (Error error = from.session->submit(command, true)) {
       countdown.finish({error, {}});
       break;
     }

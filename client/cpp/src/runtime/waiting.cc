@@ -45,12 +45,10 @@ Error wait_for(Session& session, const Wait& wait, int64_t limit_ms) {
   for (;;) {
     const int64_t left = left_of(limit_ms, begin);
     const bool last = left >= 0 && left <= kInOrderMs;
-    Error error =
-        session.pipeline().ask(wait.command, encode(wait, "", last ? left : kInOrderMs), nullptr);
+    Error error = session.ask(wait.command, encode(wait, "", last ? left : kInOrderMs));
     if (error.code != wait.timeout_code || last) return error;
-    error = session.channel().call(wait.method,
-                                   encode(wait, session.context_id, left_of(limit_ms, begin)),
-                                   wait.doing, std::chrono::milliseconds(-1), nullptr);
+    error = session.call(wait.method, encode(wait, session.context_id, left_of(limit_ms, begin)),
+                         wait.doing);
     // A connection that broke is the pipeline's to make again, or to give up.
     if (error.code != ACL_ERROR_RT_SOCKET_CLOSE) return error;
   }
