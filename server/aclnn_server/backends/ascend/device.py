@@ -28,6 +28,10 @@ from aclnn_server.operators.products import Product
 
 MakePool = Callable[[Acl], MemoryPool]
 
+NOWHERE_BYTES = 2**16
+"""Bytes of the block that tensors are planned at whose place is not known yet. CANN does not look at it; a
+library in CANN's place that compares a tensor with its allocation has room for small ones there."""
+
 
 class AscendDevice(Device):
     """One NPU. Its methods may be called from any thread; its own one makes the calls."""
@@ -88,7 +92,7 @@ class AscendDevice(Device):
         try:
             _set_deterministic(acl, deterministic)
             self._pool = make_pool(acl)
-            self._nowhere = self._pool.take(1)
+            self._nowhere = self._pool.take(NOWHERE_BYTES)
         except BaseException:
             self._use.close()
             raise
