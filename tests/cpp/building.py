@@ -14,7 +14,7 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 LIBRARY = PROJECT / "client/cpp"
-TOOLS = ("make", "c++", "cc", "protoc")
+TOOLS = ("make", "c++", "cc", "protoc", "pkg-config", "objcopy")
 LINK = ("-lascendcl", "-lnnopbase", "-lopapi")
 """As the vendor's documentation links."""
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
