@@ -111,8 +111,7 @@ int run(const aclnnServeOperator& op, aclOpExecutor* executor, aclrtStream strea
 
 void synchronize() { EXPECT_EQ(aclrtSynchronizeStream(nullptr), 0); }
 
-// --- one-shot executors
-// -----------------------------------------------------------------------------
+// --- one-shot executors ------------------------------------------------------------------------
 
 void an_executor_is_run_once() {
   Numbers self({1, 2}), out({0, 0});
@@ -189,8 +188,7 @@ void a_stream_keeps_order() {
   EXPECT(number.read() == Values({1234}));
 }
 
-// --- what phase one refuses
-// -------------------------------------------------------------------------
+// --- what phase one refuses --------------------------------------------------------------------
 
 void places_for_the_answer_are_needed() {
   Numbers out({0});
@@ -271,8 +269,7 @@ void empty_tensors_need_no_memory() {
   EXPECT_EQ(aclDestroyTensor(empty), 0);
 }
 
-// --- failures of the work
-// ---------------------------------------------------------------------------
+// --- failures of the work ----------------------------------------------------------------------
 
 void failures_are_told_when_the_stream_is_waited_for() {
   Numbers out({0});
@@ -282,8 +279,7 @@ void failures_are_told_when_the_stream_is_waited_for() {
   synchronize();
 }
 
-// --- repeatable executors
-// ---------------------------------------------------------------------------
+// --- repeatable executors ----------------------------------------------------------------------
 
 void a_repeatable_executor_is_run_again() {
   Numbers number({0});
@@ -339,8 +335,7 @@ void other_addresses_are_checked() {
   EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), 0);
 }
 
-// --- workspace
-// --------------------------------------------------------------------------------------
+// --- workspace ---------------------------------------------------------------------------------
 
 Planned plan_scratch(const Numbers& self, int64_t size, const Numbers& out) {
   return plan(kScratch, {of(self.tensor()), of(size), of(int64_t{0}), of(out.tensor())});

@@ -167,8 +167,7 @@ aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex,
                      tensors, addr);
 }
 
-// --- other spellings
-// --------------------------------------------------------------------------------
+// --- other spellings ---------------------------------------------------------------------------
 
 aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
                                   void* addr) {

@@ -72,8 +72,7 @@ aclnnStatus tell_size(const char* function, const char* kind, const Array* array
 
 }  // namespace
 
-// --- scalars
-// ----------------------------------------------------------------------------------------
+// --- scalars -----------------------------------------------------------------------------------
 
 aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
   if (value == nullptr) {
@@ -99,8 +98,7 @@ aclnnStatus aclDestroyScalar(const aclScalar* scalar) {
   return destroy("aclDestroyScalar", "aclScalar", scalar);
 }
 
-// --- arrays
-// -----------------------------------------------------------------------------------------
+// --- arrays ------------------------------------------------------------------------------------
 
 aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
   return create_array<aclIntArray>("aclCreateIntArray", value, size);
@@ -140,8 +138,7 @@ aclnnStatus aclGetBoolArraySize(const aclBoolArray* array, uint64_t* size) {
   return tell_size("aclGetBoolArraySize", "aclBoolArray", array, size);
 }
 
-// --- lists
-// ------------------------------------------------------------------------------------------
+// --- lists -------------------------------------------------------------------------------------
 
 aclTensorList* aclCreateTensorList(const aclTensor* const* value, uint64_t size) {
   return create_array<aclTensorList>("aclCreateTensorList", value, size);

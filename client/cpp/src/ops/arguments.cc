@@ -174,8 +174,7 @@ int Reader::read_one(const aclnnServeArgument& value) {
   return refuse(kInvalid, parameter_->name, "is of no kind that there is");
 }
 
-// --- tensors
-// ----------------------------------------------------------------------------------------
+// --- tensors -----------------------------------------------------------------------------------
 
 int Reader::read_tensor(const aclTensor* tensor) {
   if (tensor == nullptr) return add_null();
@@ -251,8 +250,7 @@ int Reader::add_data_type(uint32_t field, int number, const std::string& name) {
   return OK;
 }
 
-// --- scalars and texts
-// ------------------------------------------------------------------------------
+// --- scalars and texts -------------------------------------------------------------------------
 
 int Reader::read_scalar(const aclScalar* scalar) {
   if (scalar == nullptr) return add_null();

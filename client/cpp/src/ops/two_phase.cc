@@ -36,8 +36,7 @@ bool callers_bring_workspace() {
   return asked;
 }
 
-// --- phase one
-// --------------------------------------------------------------------------------------
+// --- phase one ---------------------------------------------------------------------------------
 
 struct Placement {
   runtime::Session* session = nullptr;  // of the first tensor that lies in device memory
@@ -131,8 +130,7 @@ int plan(const aclnnServeOperator& op, const aclnnServeArgument* values,
   return OK;
 }
 
-// --- phase two
-// --------------------------------------------------------------------------------------
+// --- phase two ---------------------------------------------------------------------------------
 
 void bind(Executor& executor, std::vector<runtime::Storage>* storages) {
   std::unique_lock<std::mutex> lock(executor.mutex, std::defer_lock);
