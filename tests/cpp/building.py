@@ -24,13 +24,13 @@ def why_not() -> str:
     """Why the library cannot be built here; empty where it can."""
     missing = [tool for tool in TOOLS if not shutil.which(tool)]
     if missing:
-        return f"the C library needs {', '.join(missing)}; client/cpp/README.md names the packages"
+        return f"the C library needs {', '.join(missing)}; docs/clients/cpp.md names the packages"
     probe = ("c++", "-fsyntax-only", "-x", "c++", "-")
     done = subprocess.run(
         probe, input="#include <grpc/grpc.h>\n", capture_output=True, text=True, check=False
     )
     if done.returncode:
-        return "the C library needs gRPC's headers; client/cpp/README.md names the packages"
+        return "the C library needs gRPC's headers; docs/clients/cpp.md names the packages"
     return ""
 
 

@@ -385,7 +385,20 @@ void the_caller_brings_his_workspace() {
   EXPECT_EQ(refused(mark, 1000), 161002);
 }
 
+// --- the start of operators ----------------------------------------------------------------------
+
+void operators_have_a_start_of_their_own() {
+  EXPECT_EQ(aclnnInit(nullptr), 0);
+  EXPECT_EQ(aclnnInit(nullptr), 0);
+  EXPECT_EQ(aclnnFinalize(), 0);  // ACL was started by aclInit, and goes on
+  Numbers number({0});
+  EXPECT_EQ(run(kDigit, plan(kDigit, {of(4), of(number.tensor())}).executor), 0);
+  synchronize();
+  EXPECT(number.read() == Values({4}));
+}
+
 void without_a_workspace() {
+  operators_have_a_start_of_their_own();
   an_executor_is_run_once();
   what_is_no_executor_is_refused();
   an_abandoned_executor_is_destroyed();

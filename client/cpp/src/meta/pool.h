@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <new>
 
 namespace aclnn::meta {
 
@@ -38,7 +39,11 @@ class Pool {
     uint64_t live = T::kTag;
     if (!object->tag.compare_exchange_strong(live, kOver, std::memory_order_acq_rel)) return false;
     std::lock_guard<std::mutex> lock(mutex_);
-    idle_.push_back(object);
+    try {
+      idle_.push_back(object);
+    } catch (const std::bad_alloc&) {
+      // It is over all the same; its memory is lost.
+    }
     return true;
   }
 

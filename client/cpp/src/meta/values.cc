@@ -74,7 +74,7 @@ aclnnStatus tell_size(const char* function, const char* kind, const Array* array
 
 // --- scalars -----------------------------------------------------------------------------------
 
-aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
+aclScalar* aclCreateScalar(void* value, aclDataType dataType) try {
   if (value == nullptr) {
     refuse_null("aclCreateScalar", "value");
     return nullptr;
@@ -92,6 +92,9 @@ aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
   scalar->bytes = static_cast<uint8_t>(bytes);
   std::memcpy(scalar->value, value, bytes);
   return scalar;
+} catch (const std::exception& error) {
+  aclnn::runtime::fail(ACL_ERROR_BAD_ALLOC, std::string("aclCreateScalar: ") + error.what());
+  return nullptr;
 }
 
 aclnnStatus aclDestroyScalar(const aclScalar* scalar) {
