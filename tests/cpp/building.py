@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shutil
 import subprocess
@@ -41,7 +42,7 @@ def libraries() -> Path:
     if reason and os.environ.get("CI") != "true":
         pytest.skip(reason)
     assert not reason, reason
-    _run("make", "--silent", "-C", str(LIBRARY), f"-j{os.cpu_count() or 1}")
+    _make("all")
     return LIBRARY / "build/lib"
 
 
@@ -49,7 +50,7 @@ def libraries() -> Path:
 def built_test(name: str) -> Path:
     """A program of client/cpp/tests, built."""
     libraries()
-    _run("make", "--silent", "-C", str(LIBRARY), f"build/tests/{name}")
+    _make(f"build/tests/{name}")
     return LIBRARY / "build/tests" / name
 
 
@@ -111,6 +112,14 @@ def run(
     )
     assert (done.returncode, done.stderr) == (code, "")
     return done.stdout
+
+
+def _make(target: str) -> None:
+    """Builds a target; one process at a time, whichever test asks."""
+    (LIBRARY / "build").mkdir(exist_ok=True)
+    with (LIBRARY / "build/lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _run("make", "--silent", "-C", str(LIBRARY), f"-j{os.cpu_count() or 1}", target)
 
 
 def _run(*command: str) -> None:

@@ -21,11 +21,13 @@ from tests.cpp import building
 )
 @pytest.mark.timeout(120)
 def test_the_ascend_backend_on_the_c_library(tests: str, least: int, address: str) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    variables = building.environment(address, ACLNN_TEST_BACKEND="c-library")
+    variables.pop("PYTEST_XDIST_WORKER", None)
     done = subprocess.run(
-        command,
+        [*command, tests],
         cwd=building.PROJECT,
-        env=building.environment(address, ACLNN_TEST_BACKEND="c-library"),
+        env=variables,
         capture_output=True,
         text=True,
         check=False,
