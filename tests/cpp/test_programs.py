@@ -31,6 +31,13 @@ def test_meta() -> None:
     run("meta_test", "127.0.0.1:1")  # nobody is asked
 
 
+def test_meta_in_a_program_with_an_allocator_of_its_own() -> None:
+    """AddressSanitizer brings one, and tells where what one allocated is given back to another."""
+    source = building.LIBRARY / "tests/meta_test.cc"
+    program = building.program(source, "-fsanitize=address")
+    assert building.run((str(program),), "127.0.0.1:1") == ""
+
+
 def test_two_phase(gated: Server) -> None:
     run("two_phase_test", gated.address)
 

@@ -1,5 +1,8 @@
 // Tensors: made, made anew, asked about, destroyed.
-#include <cstring>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <new>
 
 #include "meta/objects.h"
@@ -56,6 +59,17 @@ void describe_rest(aclTensor& tensor, const Description& given) {
   tensor.data = given.data;
 }
 
+// The caller deletes with the process's own operator delete[], so the array has to come from the
+// operator new[] beside it: this library's is linked in, and is another one where a program brings
+// its own.
+int64_t* new_array(size_t count) {
+  using New = void* (*)(size_t, const std::nothrow_t&);
+  static const New of_process = reinterpret_cast<New>(dlsym(RTLD_DEFAULT, "_ZnamRKSt9nothrow_t"));
+  const size_t bytes = count * sizeof(int64_t);
+  void* memory = of_process == nullptr ? std::malloc(bytes + 1) : of_process(bytes, std::nothrow);
+  return static_cast<int64_t*>(memory);
+}
+
 aclnnStatus copy_out(const char* function, const aclTensor* tensor,
                      std::vector<int64_t> aclTensor::* member, int64_t** values, uint64_t* count) {
   if (tensor == nullptr) return refuse_null(function, "tensor");
@@ -63,9 +77,10 @@ aclnnStatus copy_out(const char* function, const aclTensor* tensor,
   const aclTensor* found = live(tensor);
   if (found == nullptr) return refuse_handle(function, "tensor", "aclTensor");
   const std::vector<int64_t>& source = found->*member;
-  *values = new (std::nothrow) int64_t[source.size()];
-  if (*values == nullptr)
+  *values = new_array(source.size());
+  if (*values == nullptr) {
     return aclnn::runtime::fail(ACL_ERROR_BAD_ALLOC, "no memory for the answer");
+  }
   std::copy(source.begin(), source.end(), *values);
   *count = source.size();
   return OK;
