@@ -178,10 +178,11 @@ int run(const aclnnServeOperator& op, void* workspace, uint64_t workspace_bytes,
 aclnnStatus aclnnServeGetWorkspaceSize(const aclnnServeOperator* op,
                                        const aclnnServeArgument* arguments, uint64_t* workspaceSize,
                                        aclOpExecutor** executor) try {
+  const bool given = op != nullptr && (arguments != nullptr || op->parameterNum == 0);
+  if (!given) return aclnn::meta::refuse_null("aclnnServeGetWorkspaceSize", "op or arguments");
   if (workspaceSize == nullptr || executor == nullptr) {
-    return aclnn::ops::refuse(
-        aclnn::meta::kNullPointer, *op,
-        workspaceSize == nullptr ? "workspaceSize is null" : "executor is null");
+    const char* missing = workspaceSize == nullptr ? "workspaceSize" : "executor";
+    return aclnn::meta::refuse_null(op->name, missing);
   }
   std::shared_ptr<aclnn::meta::Executor> planned;
   const int code = aclnn::ops::plan(*op, arguments, &planned);
@@ -195,6 +196,7 @@ aclnnStatus aclnnServeGetWorkspaceSize(const aclnnServeOperator* op,
 
 aclnnStatus aclnnServeExecute(const aclnnServeOperator* op, void* workspace, uint64_t workspaceSize,
                               aclOpExecutor* executor, aclrtStream stream) try {
+  if (op == nullptr) return aclnn::meta::refuse_null("aclnnServeExecute", "op");
   return aclnn::ops::run(*op, workspace, workspaceSize, executor, stream);
 } catch (const std::exception& error) {
   return aclnn::ops::refuse(ACL_ERROR_BAD_ALLOC, *op, error.what());
