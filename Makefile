@@ -18,7 +18,7 @@ COVERAGE := 95
 JOBS    ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-node container lint bench generate format hardware clean
+.PHONY: help demo serve test test-cpp test-node container lint bench generate format hardware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,9 +30,12 @@ serve: $(SERVER) ## Serve this machine's CPU on ADDRESS (127.0.0.1:50051)
 	$(BIN)/aclnn-serve serve --listen $(ADDRESS)
 
 test: lint ## Run lint, then every test, with coverage
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --ignore tests/cpp \
 	  --cov --cov-report=term --cov-fail-under=$(COVERAGE)
-	$(MAKE) --no-print-directory test-node
+	$(MAKE) --no-print-directory test-cpp test-node
+
+test-cpp: $(DEV) ## Build and test the C library, where there are a compiler and gRPC's headers
+	$(BIN)/python -m pytest tests/cpp --numprocesses $(JOBS) --dist loadfile
 
 test-node: $(DEV) ## Check and test the Node.js client, where there is Node.js 18.18 or newer
 	@ACLNN_PYTHON=$(abspath $(BIN)/python) client/node/run_tests.sh
