@@ -1,6 +1,6 @@
 """The C library beside the Python client: the same small calls, in one run, against each backend.
 
-    make -C client/cpp bench && python client/cpp/bench/compare.py
+make -C client/cpp bench && python client/cpp/bench/compare.py
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def main() -> None:
             finally:
                 server.terminate()
         for client, figures in zip(("C++", "Python"), zip(*rounds, strict=True), strict=True):
-            waited, sent, rate = (statistics.median(column) for column in zip(*figures, strict=True))
+            waited, sent, rate = (
+                statistics.median(column) for column in zip(*figures, strict=True)
+            )
             print(f"{backend:8} {client:7} {waited:14.0f} {sent:19.1f} {rate:15.0f}")
 
 
