@@ -41,11 +41,13 @@ def of_python(address: str) -> Figures:
     """Makes the same calls with the Python client."""
     with connect(address) as context:
         stream = context.create_stream()
-        tensors = [context.tensor(np.arange(8, dtype=np.float32)) for _ in range(3)]
+        grad, x, target = (context.tensor(np.arange(8, dtype=np.float32)) for _ in range(3))
         out = context.empty((8,), "float32")
 
         def send() -> None:
-            size, executor = ops.aclnnSmoothL1LossBackwardGetWorkspaceSize(*tensors, 1, 1.0, out)
+            size, executor = ops.aclnnSmoothL1LossBackwardGetWorkspaceSize(
+                grad, x, target, 1, 1.0, out
+            )
             ops.aclnnSmoothL1LossBackward(None, size, executor, stream)
 
         times = []
