@@ -45,7 +45,8 @@ IMAGE ?= localhost/aclnn-serve:test
 container: $(DEV) ## Build the image and test it: a server in a container, clients outside
 	@$(PIP) install --group deploy
 	BASE=$(BASE) deploy/container/build.sh $(IMAGE)
-	CONTAINER_IMAGE=$(IMAGE) $(BIN)/python -m pytest tests/deploy
+	CONTAINER_IMAGE=$(IMAGE) CONTAINER_BASE=$(if $(filter debian,$(BASE)),localhost/aclnn-serve-base) \
+	  $(BIN)/python -m pytest tests/deploy
 
 # The operator table's generator; it writes the client's typed functions and the docs' table.
 OPERATORS := $(wildcard server/aclnn_server/operators/generate.py)
@@ -58,6 +59,8 @@ lint: $(DEV) ## Check style, types, import order, and that generated files are c
 	$(BIN)/python proto/generate.py --check
 	$(if $(OPERATORS),$(BIN)/python -m aclnn_server.operators.generate --check)
 	$(BIN)/python -m aclnn_server.metrics.generate --check
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/python deploy/monitoring/generate.py --check
 
 bench: $(DEV) ## Measure aclnn-serve beside other systems, up to 10 minutes; see benchmarks/README.md
 	@$(PIP) install --group bench
@@ -68,6 +71,8 @@ generate: $(DEV) ## Write the generated files again: protobuf code, operator tab
 	$(if $(OPERATORS),$(BIN)/python -m aclnn_server.operators.generate)
 	$(BIN)/python -m aclnn_server.metrics.generate
 	$(if $(wildcard client/node/node_modules),$(BIN)/python client/node/generate_messages.py)
+	$(BIN)/python docs/generate.py
+	$(BIN)/python deploy/monitoring/generate.py
 
 format: $(DEV) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix

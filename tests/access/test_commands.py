@@ -230,3 +230,38 @@ def test_flags_that_contradict_each_other_or_cannot_be(
     told = refusal("info", "npu-1.example.org:1", "--token", "a-token-of-some-length")
     assert "without TLS, for whoever is on the way to read" in told
     assert "a-token" not in told
+
+
+# --- the own server's health ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["npu.example.org", "192.0.2.7"])
+def test_the_own_server_is_known_by_its_very_certificate(
+    command: Command, start: Start, authority: Authority, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    pair = authority.issue("own", [name])
+    server = start(tls_certificate=str(pair.certificate), tls_key=str(pair.key))
+    port = server.address.rpartition(":")[2]
+    monkeypatch.setenv("ACLNN_SERVE_LISTEN", f"0.0.0.0:{port}")
+    monkeypatch.setenv("ACLNN_SERVE_TLS_CERTIFICATE", str(pair.certificate))
+    assert command("health") == Answer(Exit.DONE, "SERVING\n", "")
+    assert command("health", "--service", "liveness").code == Exit.DONE
+
+
+def test_another_server_in_its_place_is_not_taken_for_the_own_one(
+    refusal: Refusal, start: Start, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, own = authority.issue("other", ["localhost"]), authority.issue("own", ["localhost"])
+    secured = start(tls_certificate=str(other.certificate), tls_key=str(other.key))
+    plain = start()
+    monkeypatch.setenv("ACLNN_SERVE_TLS_CERTIFICATE", str(own.certificate))
+    for server in (secured, plain):
+        monkeypatch.setenv("ACLNN_SERVE_LISTEN", server.address)
+        told = refusal("health", code=Exit.NO)
+        assert told.startswith(f"{server.address}: ")
+    monkeypatch.setenv("ACLNN_SERVE_LISTEN", "127.0.0.1:1")
+    assert refusal("health", code=Exit.NO) == "127.0.0.1:1: Connection refused"
+    monkeypatch.setenv("ACLNN_SERVE_TLS_CERTIFICATE", "/nowhere.pem")
+    assert refusal("health", code=Exit.NO) == (
+        "ACLNN_SERVE_TLS_CERTIFICATE is '/nowhere.pem': No such file or directory"
+    )

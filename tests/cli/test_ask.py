@@ -11,7 +11,7 @@ import pytest
 from aclnn import __version__
 from aclnn_client import connect
 from aclnn_server.cli.exits import Exit
-from aclnn_server.cli.health import own_address
+from aclnn_server.cli.own_server import own_address
 from aclnn_server.operators.catalogue import operators
 from aclnn_server.server import Server
 from tests.cli.running import Answer, Command

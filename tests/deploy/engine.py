@@ -21,10 +21,12 @@ PATIENCE = 60.0
 needs_image = pytest.mark.skipif(not IMAGE, reason="no image: `make container` builds one")
 
 
-def engine(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+def engine(
+    *arguments: str, check: bool = True, patience: float = PATIENCE
+) -> subprocess.CompletedProcess[str]:
     """Runs a command of the engine."""
     done = subprocess.run(
-        (str(ENGINE), *arguments), capture_output=True, text=True, timeout=PATIENCE, check=False
+        (str(ENGINE), *arguments), capture_output=True, text=True, timeout=patience, check=False
     )
     if check:
         assert done.returncode == 0, done.stderr

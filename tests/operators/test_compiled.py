@@ -114,3 +114,18 @@ def test_views_and_broadcasts_are_computed_in_steps(monkeypatch: pytest.MonkeyPa
         outs.append(out)
         without_compiler(monkeypatch)
     assert same(*outs)
+
+
+def test_nothing_has_to_be_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a read-only system there is no place for compiled code."""
+    from numba import njit
+    from numba.core import caching
+
+    from aclnn_server.operators import compiled
+
+    monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
+    with pytest.raises(RuntimeError, match="no locator available"):
+        njit(cache=True)(compiled.narrow_half.py_func)
+    source, target = np.arange(5, dtype=np.float32), np.empty(5, np.uint16)
+    compiled._loop(compiled.narrow_half.py_func)(source, target)
+    assert target.view(np.float16).tolist() == [0, 1, 2, 3, 4]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from aclnn_server.cli.exits import CommandError, Exit, describe_exits
+from aclnn_server.cli.own_server import CERTIFICATE, DEFAULT, LISTEN, own_address, own_tls
 from aclnn_server.cli.parsing import (
     PROGRAM,
     Commands,
@@ -17,15 +18,9 @@ from aclnn_server.cli.parsing import (
     append_help,
 )
 from aclnn_server.cli.remote import Credentials, add_credentials, connection, credentials
-from aclnn_server.config import ENVIRONMENT_PREFIX, ServerConfig
 
 if TYPE_CHECKING:
     from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
-
-_VARIABLE = f"{ENVIRONMENT_PREFIX}LISTEN"
-_DEFAULT = ServerConfig().listen
-_LOOPBACKS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
-"""Where a server is reached that listens on all addresses."""
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -41,8 +36,9 @@ def add(commands: Commands[Parser]) -> None:
             The empty --service is readiness: it ends when the server begins to stop. "liveness" is served
             for as long as the process lives.
 
-            Without ADDRESS it asks this machine's own server, at the {_VARIABLE} that both have in their
-            environment, or at the default of serve.
+            Without ADDRESS it asks this machine's own server, at the {LISTEN} that both have in their
+            environment, or at the default of serve; and with TLS where {CERTIFICATE}
+            is there too.
             """,
         examples=f"""
             {PROGRAM} health
@@ -55,7 +51,7 @@ def add(commands: Commands[Parser]) -> None:
         "address",
         metavar="ADDRESS",
         nargs="?",
-        help=f"HOST:PORT or unix:PATH of a server (default: {_VARIABLE}, or {_DEFAULT})",
+        help=f"HOST:PORT or unix:PATH of a server (default: {LISTEN}, or {DEFAULT})",
     )
     parser.add_argument("--service", default="", metavar="NAME", help="what to ask about")
     add_timeout(parser, 5.0)
@@ -72,23 +68,13 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Asks, prints the answer, and returns 0 where it is SERVING."""
+    known = credentials(options)
     address = options.address or own_address(os.environ)
-    status = _ask(address, options.service, options.timeout, credentials(options))
+    if not options.address and known.tls is None:
+        known = replace(known, tls=own_tls(os.environ, address, options.timeout))
+    status = _ask(address, options.service, options.timeout, known)
     print(status)
     return Exit.DONE if status == "SERVING" else Exit.NO
-
-
-def own_address(environment: Mapping[str, str]) -> str:
-    """Address at which a server that has this environment is reached from its own machine.
-
-    Raises:
-        CommandError: it picks a port that nobody else knows.
-    """
-    listen = environment.get(_VARIABLE) or _DEFAULT
-    host, _, port = listen.rpartition(":")
-    if port == "0" and not listen.startswith("unix:"):
-        raise CommandError(f"{_VARIABLE} is {listen!r}: the server picks a port; give its ADDRESS")
-    return f"{_LOOPBACKS[host]}:{port}" if host in _LOOPBACKS else listen
 
 
 def _ask(address: str, service: str, timeout: float, known: Credentials) -> str:

@@ -59,31 +59,42 @@ _narrow_half = _instructions(
     types.float32, types.uint16, lambda to, value: to.bitcast(to.fptrunc(value, _HALF), _INT16)
 )
 
-# Without the lock of Python, as NumPy's own loops. FLOAT16 and BF16 are given by their bits.
+
+def _loop(function: Any) -> Any:  # noqa: ANN401
+    """Compiles a function, without the lock of Python, as NumPy's own loops are."""
+    try:
+        return njit(nogil=True, cache=True)(function)
+    except (
+        RuntimeError
+    ):  # there is no place to keep the code: a read-only system, a user without a home
+        return njit(nogil=True)(function)
 
 
-@njit(nogil=True, cache=True)
+# FLOAT16 and BF16 are given by their bits.
+
+
+@_loop
 def widen_half(source: Any, target: Any) -> None:  # noqa: ANN401 - arrays of one dimension
     """FLOAT16 to FLOAT."""
     for index in range(target.size):
         target[index] = _widen_half(source[index])
 
 
-@njit(nogil=True, cache=True)
+@_loop
 def narrow_half(source: Any, target: Any) -> None:  # noqa: ANN401
     """FLOAT to FLOAT16, to nearest even."""
     for index in range(target.size):
         target[index] = _narrow_half(source[index])
 
 
-@njit(nogil=True, cache=True)
+@_loop
 def widen_brain(source: Any, target: Any) -> None:  # noqa: ANN401
     """BF16 to FLOAT."""
     for index in range(target.size):
         target[index] = _widen_brain(source[index])
 
 
-@njit(nogil=True, cache=True)
+@_loop
 def narrow_brain(source: Any, target: Any) -> None:  # noqa: ANN401
     """FLOAT to BF16, to nearest even; NaN keeps its sign and becomes quiet."""
     for index in range(target.size):
@@ -101,14 +112,14 @@ def _gradient(grad: Any, x: Any, y: Any, beta: Any, factor: Any) -> Any:  # noqa
     return slope * grad * factor
 
 
-@njit(nogil=True, cache=True)
+@_loop
 def gradient_single(grad: Any, x: Any, y: Any, beta: Any, factor: Any, out: Any) -> None:  # noqa: ANN401
     """Of FLOAT."""
     for i in range(out.size):
         out[i] = _gradient(grad[i], x[i], y[i], beta, factor)
 
 
-@njit(nogil=True, cache=True)
+@_loop
 def gradient_half(grad: Any, x: Any, y: Any, beta: Any, factor: Any, out: Any) -> None:  # noqa: ANN401
     """Of FLOAT16."""
     for i in range(out.size):
@@ -116,7 +127,7 @@ def gradient_half(grad: Any, x: Any, y: Any, beta: Any, factor: Any, out: Any) -
         out[i] = _narrow_half(_gradient(g, a, b, beta, factor))
 
 
-@njit(nogil=True, cache=True)
+@_loop
 def gradient_brain(grad: Any, x: Any, y: Any, beta: Any, factor: Any, out: Any) -> None:  # noqa: ANN401
     """Of BF16."""
     for i in range(out.size):
