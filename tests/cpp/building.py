@@ -55,6 +55,16 @@ def built_test(name: str) -> Path:
 
 
 @cache
+def sanitized(name: str, sanitizer: str) -> Path:
+    """The same, built with the library under a sanitizer: "address" or "thread"; "" for none."""
+    if not sanitizer:
+        return built_test(name)
+    libraries()
+    _make(f"build/{sanitizer}/tests/{name}", f"SANITIZE={sanitizer}")
+    return LIBRARY / f"build/{sanitizer}/tests" / name
+
+
+@cache
 def _folder() -> Path:
     root = Path(tempfile.mkdtemp(prefix="aclnn-programs-"))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
@@ -114,12 +124,13 @@ def run(
     return done.stdout
 
 
-def _make(target: str) -> None:
+def _make(target: str, *variables: str) -> None:
     """Builds a target; one process at a time, whichever test asks."""
     (LIBRARY / "build").mkdir(exist_ok=True)
     with (LIBRARY / "build/lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _run("make", "--silent", "-C", str(LIBRARY), f"-j{os.cpu_count() or 1}", target)
+        jobs = f"-j{os.cpu_count() or 1}"
+        _run("make", "--silent", "-C", str(LIBRARY), jobs, *variables, target)
 
 
 def _run(*command: str) -> None:

@@ -1,7 +1,7 @@
 # Writes the functions of ACL that are exported and not done: each fails, with a text that names it.
 #
 # They are those that symbols/unsupported.txt lists and those that the headers declare, without those
-# that src/runtime defines.
+# that src/runtime defines. A function in C may be called with more arguments than it looks at.
 BEGIN {
   print "/* Made at build time, by tools/unsupported.awk. Do not edit. */"
   print ""
@@ -36,12 +36,13 @@ END {
   for (i = 1; i <= count; i++) {
     name = order[i]
     if (name in defined) continue
-    if (kinds[name] == "pointer") {
-      printf "void* %s(void);\nvoid* %s(void) {\n  aclnn_not_supported(\"%s\");\n  return 0;\n}\n\n", name, name, name
+    if (kinds[name] == "code") {
+      printf "int %s(void);\nint %s(void) { return aclnn_not_supported(\"%s\"); }\n\n", name, name, name
     } else if (kinds[name] == "void") {
       printf "void %s(void);\nvoid %s(void) { aclnn_not_supported(\"%s\"); }\n\n", name, name, name
     } else {
-      printf "int %s(void);\nint %s(void) { return aclnn_not_supported(\"%s\"); }\n\n", name, name, name
+      printf "long %s(void);\nlong %s(void) {\n", name, name
+      printf "  aclnn_not_supported(\"%s\");\n  return 0;\n}\n\n", name
     }
   }
 }

@@ -34,8 +34,7 @@ __attribute__((constructor(101))) void set_stderr() { aclnn_stderr = stderr; }
 namespace absl {
 ABSL_NAMESPACE_BEGIN
 
-// --- threads and processors (sysinfo.cc)
-// ------------------------------------------------------------
+// --- threads and processors (sysinfo.cc) -------------------------------------
 
 namespace base_internal {
 
@@ -49,8 +48,7 @@ pid_t GetCachedTID() { return GetTID(); }
 
 }  // namespace base_internal
 
-// --- hash tables (raw_hash_set.cc)
-// ------------------------------------------------------------------
+// --- hash tables (raw_hash_set.cc) -------------------------------------------
 
 namespace container_internal {
 
@@ -87,8 +85,7 @@ void HashTableSizeOverflow() { std::abort(); }
 
 }  // namespace container_internal
 
-// --- random numbers (pool_urbg.cc)
-// ------------------------------------------------------------------
+// --- random numbers (pool_urbg.cc) -------------------------------------------
 
 namespace random_internal {
 
@@ -118,8 +115,7 @@ template class RandenPool<uint64_t>;
 
 }  // namespace random_internal
 
-// --- samples of long texts (cordz_functions.cc)
-// -----------------------------------------------------
+// --- samples of long texts (cordz_functions.cc) ------------------------------
 
 namespace cord_internal {
 
@@ -134,8 +130,7 @@ bool cordz_should_profile_slow() {
 ABSL_NAMESPACE_END
 }  // namespace absl
 
-// --- regular expressions (re2.cc)
-// -------------------------------------------------------------------
+// --- regular expressions (re2.cc) --------------------------------------------
 
 namespace re2 {
 namespace {

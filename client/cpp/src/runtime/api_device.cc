@@ -1,4 +1,6 @@
 // Devices, contexts, options.
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -15,28 +17,39 @@ namespace {
 
 // Chips by the product names that the server knows; a server that computes on a host, for all
 // products alike, is taken for the newest.
+//
+// Source of the numbers: the vendor's platform_config/<chip>.ini, as public documents quote it.
 struct Chip {
   const char* product;
   const char* name;
+  int64_t cube_cores;  // 0: not known, here and below
+  int64_t vector_cores;
+  int64_t cache_bytes;  // of the second level
 };
 
 constexpr std::array<Chip, 7> kChips{{
-    {"reference", "Ascend950PR_9599"},
-    {"ascend950", "Ascend950PR_9599"},
-    {"ascend910_93", "Ascend910_9392"},
-    {"ascend910b", "Ascend910B2"},
-    {"ascend910", "Ascend910A"},
-    {"ascend310p", "Ascend310P3"},
-    {"ascend310b", "Ascend310B1"},
+    {"reference", "Ascend950PR_9599", 32, 64, 0},
+    {"ascend950", "Ascend950PR_9599", 32, 64, 0},
+    {"ascend910_93", "Ascend910_9392", 24, 48, 192 << 20},
+    {"ascend910b", "Ascend910B2", 24, 48, 192 << 20},
+    {"ascend910", "Ascend910A", 32, 0, 0},
+    {"ascend310p", "Ascend310P3", 0, 0, 0},
+    {"ascend310b", "Ascend310B1", 0, 0, 0},
 }};
 
-std::string chip_of(const std::string& product) {
+const Chip* chip_of(const std::string& product) {
+  for (const Chip& chip : kChips) {
+    if (product == chip.product) return &chip;
+  }
+  return nullptr;
+}
+
+// What programs are told the chip is.
+std::string chip_name(const std::string& product) {
   const std::string named = variable("ACLNN_SOC_NAME");
   if (!named.empty()) return named;
-  for (const Chip& chip : kChips) {
-    if (product == chip.product) return chip.name;
-  }
-  return product;
+  const Chip* const chip = chip_of(product);
+  return chip == nullptr ? product : chip->name;
 }
 
 Error check_device(uint32_t device) {
@@ -46,6 +59,23 @@ Error check_device(uint32_t device) {
   return {ACL_ERROR_RT_INVALID_DEVICEID,
           "deviceId is " + std::to_string(device) + "; the server has " +
               std::to_string(info.device_count) + ", counted from 0"};
+}
+
+Error capability(uint32_t device, aclDeviceInfo what, int64_t* value) {
+  if (value == nullptr) return null_pointer("value");
+  ServerInfo info;
+  if (Error error = server_info(&info)) return error;
+  if (Error error = check_device(device)) return error;
+  const Chip* const chip = chip_of(info.soc);
+  int64_t known = 0;
+  if (chip != nullptr && what == ACL_DEVICE_INFO_AI_CORE_NUM) known = chip->cube_cores;
+  if (chip != nullptr && what == ACL_DEVICE_INFO_VECTOR_CORE_NUM) known = chip->vector_cores;
+  if (chip != nullptr && what == ACL_DEVICE_INFO_L2_SIZE) known = chip->cache_bytes;
+  if (what < ACL_DEVICE_INFO_AI_CORE_NUM || what > ACL_DEVICE_INFO_L2_SIZE) {
+    return invalid("deviceInfo", std::to_string(what), "0 to 2");
+  }
+  *value = known;
+  return {};
 }
 
 // Options that a program may set; they change nothing here, and can be read again.
@@ -97,8 +127,7 @@ Error synchronize_device(int64_t limit_ms) {
 
 using namespace aclnn::runtime;
 
-// --- devices
-// ----------------------------------------------------------------------------------------
+// --- devices -----------------------------------------------------------------
 
 aclError aclrtSetDevice(int32_t deviceId) {
   return exported([&] { return set_device(deviceId); });
@@ -150,7 +179,7 @@ const char* aclrtGetSocName() {
       if (Error error = server_info(&info)) return error;
     }
     const std::lock_guard<std::mutex> lock(mutex);
-    const std::string now = chip_of(info.soc);
+    const std::string now = chip_name(info.soc);
     if (*name != now) name = new std::string(now);  // what was told before stays valid
     told = name->c_str();
     return {};
@@ -196,8 +225,19 @@ aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
   return exported([&] { return check_device(static_cast<uint32_t>(peerDeviceId)); });
 }
 
-// --- options
-// ----------------------------------------------------------------------------------------
+aclError aclrtDeviceGetBareTgid(int32_t* pid) {
+  return exported([&]() -> Error {
+    if (pid == nullptr) return null_pointer("pid");
+    *pid = getpid();
+    return {};
+  });
+}
+
+aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t* value) {
+  return exported([&] { return capability(deviceId, deviceInfo, value); });
+}
+
+// --- options -----------------------------------------------------------------
 
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
   return exported([&]() -> Error {
@@ -234,8 +274,21 @@ aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   return exported([&] { return set_option(opt, value); });
 }
 
-// --- contexts
-// ---------------------------------------------------------------------------------------
+// Time limits of work are the server's to set: a stream's wait has a limit of its own.
+
+aclError aclrtSetOpWaitTimeout(uint32_t) {
+  return exported([] { return Error{}; });
+}
+
+aclError aclrtSetOpExecuteTimeOut(uint32_t) {
+  return exported([] { return Error{}; });
+}
+
+aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t) {
+  return exported([] { return Error{}; });
+}
+
+// --- contexts ----------------------------------------------------------------
 
 aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   return exported([&]() -> Error {

@@ -96,8 +96,7 @@ Error memory_info(size_t* free, size_t* total) {
   return {};
 }
 
-// --- copies
-// -----------------------------------------------------------------------------------------
+// --- copies ------------------------------------------------------------------
 
 // Where the two ends of a copy lie.
 struct Ends {
@@ -232,8 +231,7 @@ Error fill(void* address, size_t room, int32_t value, size_t count, Stream* stre
 
 using namespace aclnn::runtime;
 
-// --- memory
-// -----------------------------------------------------------------------------------------
+// --- memory ------------------------------------------------------------------
 
 aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy) {
   return exported([&] { return allocate(devPtr, size); });
@@ -304,8 +302,7 @@ aclError aclrtGetMemInfo(aclrtMemAttr, size_t* free, size_t* total) {
   });
 }
 
-// --- copies
-// -----------------------------------------------------------------------------------------
+// --- copies ------------------------------------------------------------------
 
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count,
                      aclrtMemcpyKind kind) {

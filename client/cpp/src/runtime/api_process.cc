@@ -76,6 +76,13 @@ std::string part_of(const std::string& version, int wanted) {
   return "";
 }
 
+// As the vendor counts: 10000000 for the major version, 100000 for the minor one, 1000 for the
+// patch.
+int version_number(const std::string& version) {
+  const auto number = [&](int part) { return std::atoi(part_of(version, part).c_str()); };
+  return number(0) * 10000000 + number(1) * 100000 + number(2) * 1000;
+}
+
 }  // namespace
 }  // namespace aclnn::runtime
 
@@ -154,11 +161,7 @@ aclError aclsysGetVersionNum(char* pkgName, int32_t* versionNum) {
   return exported([&]() -> Error {
     if (pkgName == nullptr) return null_pointer("pkgName");
     if (versionNum == nullptr) return null_pointer("versionNum");
-    int parts[3] = {};
-    for (int index = 0; index < 3; ++index) {
-      parts[index] = std::atoi(part_of(cann_version(), index).c_str());
-    }
-    *versionNum = (parts[0] * 100 + parts[1]) * 1000 + parts[2];
+    *versionNum = version_number(cann_version());
     return {};
   });
 }

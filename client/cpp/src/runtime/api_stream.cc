@@ -72,8 +72,7 @@ Error hold(aclrtStream stream_handle, aclrtEvent event_handle) {
 
 using namespace aclnn::runtime;
 
-// --- streams
-// ----------------------------------------------------------------------------------------
+// --- streams -----------------------------------------------------------------
 
 aclError aclrtCreateStream(aclrtStream* stream) {
   return exported([&] { return add_stream(stream, 0, 0); });
@@ -133,6 +132,16 @@ aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t* flags) {
   });
 }
 
+aclError aclrtStreamGetId(aclrtStream handle, int32_t* streamId) {
+  return exported([&]() -> Error {
+    if (streamId == nullptr) return null_pointer("streamId");
+    return with_stream(handle, [&](const std::shared_ptr<Stream>& stream) -> Error {
+      *streamId = stream->number;
+      return {};
+    });
+  });
+}
+
 aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream) {
   return exported([&]() -> Error {
     if (stream == nullptr) return null_pointer("stream");
@@ -145,19 +154,17 @@ aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream) {
 
 aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
   return exported([&]() -> Error {
-    return with_stream(handle, [&](const std::shared_ptr<Stream>&) -> Error {
-      if (mode == ACL_CONTINUE_ON_FAILURE) return {};
-      if (mode != ACL_STOP_ON_FAILURE) {
-        return invalid("mode", std::to_string(mode), "modes are 0 and 1");
-      }
-      return {ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-              "mode is 1 (stop on failure); streams here go on, and tell the first failure"};
+    if (mode != ACL_CONTINUE_ON_FAILURE && mode != ACL_STOP_ON_FAILURE) {
+      return invalid("mode", std::to_string(mode), "modes are 0 and 1");
+    }
+    return with_stream(handle, [&](const std::shared_ptr<Stream>& stream) -> Error {
+      stream->stops_on_failure = mode == ACL_STOP_ON_FAILURE;
+      return {};
     });
   });
 }
 
-// --- events
-// -----------------------------------------------------------------------------------------
+// --- events ------------------------------------------------------------------
 
 aclError aclrtCreateEvent(aclrtEvent* event) {
   return exported([&] { return add_event(event, 0); });
@@ -234,6 +241,16 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus* stat
     bool passed = false;
     const Error error = with_event(handle, [&](Event& event) { return event.query(&passed); });
     *status = passed ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return error;
+  });
+}
+
+aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus* status) {
+  return exported([&]() -> Error {
+    if (status == nullptr) return null_pointer("status");
+    bool passed = false;
+    const Error error = with_event(handle, [&](Event& event) { return event.query(&passed); });
+    *status = passed ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
     return error;
   });
 }

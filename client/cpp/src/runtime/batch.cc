@@ -64,8 +64,7 @@ void Pending::finish(const Outcome& outcome) const {
   if (completion != nullptr) completion->finish(outcome);
 }
 
-// --- what is sent
-// -----------------------------------------------------------------------------------
+// --- what is sent ------------------------------------------------------------
 
 void Batch::add(const Command& command) {
   const size_t bulk = command.bulk == nullptr ? 0 : command.bulk->size();
@@ -110,8 +109,7 @@ void Batch::close_open_part() {
   open_.clear();
 }
 
-// --- what is answered
-// -------------------------------------------------------------------------------
+// --- what is answered --------------------------------------------------------
 
 bool BatchAnswer::read(const grpc::ByteBuffer& message, const Batch& batch) {
   if (!message.Dump(&slices_).ok()) return false;

@@ -62,13 +62,15 @@ void Channel::prepare(grpc::ClientContext* context) const {
 
 Error Channel::call(const char* method, std::string_view request, const char* doing,
                     std::chrono::milliseconds limit, std::string* response) const {
+  const std::shared_ptr<grpc::Channel> channel = grpc_channel();
+  if (channel == nullptr) return closed_connection();
   grpc::ClientContext context;
   prepare(&context);
   if (limit.count() >= 0) context.set_deadline(std::chrono::system_clock::now() + limit);
   const grpc::Slice slice(request.data(), request.size());
   const grpc::ByteBuffer message(&slice, 1);
   grpc::CompletionQueue queue;
-  grpc::GenericStub stub(channel_);
+  grpc::GenericStub stub(channel);
   grpc::ByteBuffer answer;
   grpc::Status status;
   auto call = stub.PrepareUnaryCall(&context, method, message, &queue);
@@ -83,6 +85,16 @@ Error Channel::call(const char* method, std::string_view request, const char* do
   }
   return named(
       from_grpc(status.error_code(), status.error_message(), status.error_details(), doing));
+}
+
+void Channel::close() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  channel_.reset();
+}
+
+std::shared_ptr<grpc::Channel> Channel::grpc_channel() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return channel_;
 }
 
 Error Channel::named(Error error) const {

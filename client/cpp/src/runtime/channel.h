@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -32,11 +33,16 @@ class Channel {
   // Adds what every call carries.
   void prepare(grpc::ClientContext* context) const;
 
-  const std::shared_ptr<grpc::Channel>& grpc_channel() const { return channel_; }
+  // Ends the connection; calls fail from now on.
+  void close();
+
+  // Null once it is closed.
+  std::shared_ptr<grpc::Channel> grpc_channel() const;
 
  private:
   std::string address_;
   std::string authorization_;  // empty without a token
+  mutable std::mutex mutex_;
   std::shared_ptr<grpc::Channel> channel_;
 };
 

@@ -43,8 +43,7 @@ void keep(std::deque<std::string>& texts, std::string text) {
   if (texts.size() > kKeptTexts) texts.pop_back();
 }
 
-// --- gRPC's own failures
-// ----------------------------------------------------------------------------
+// --- gRPC's own failures -----------------------------------------------------
 
 struct Cause {
   const char* words;  // of gRPC's debug text, in lower case
@@ -111,8 +110,7 @@ constexpr std::array<Translation, 7> kTranslations{{
     {12, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the server does not offer the call"},
 }};
 
-// --- the server's failures
-// --------------------------------------------------------------------------
+// --- the server's failures ---------------------------------------------------
 
 // google.rpc.Status, Any and ErrorInfo, and the entries of its map.
 constexpr uint32_t kStatusMessage = 2, kStatusDetails = 3;

@@ -20,6 +20,11 @@ struct Error {
 
 inline int fail(const Error& error) { return fail(error.code, error.text); }
 
+// What calls fail with after the end of their session.
+inline Error closed_connection() {
+  return {ACL_ERROR_RT_CONTEXT_NULL, "the device was reset, or ACL was finalized"};
+}
+
 // Whether texts are told to whichever thread of the process asks first, not to the one that failed.
 void share_recent_texts(bool shared);
 

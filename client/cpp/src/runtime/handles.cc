@@ -27,7 +27,7 @@ Error find_stream(const void* handle, Session& session, std::shared_ptr<Stream>*
   if (handle == nullptr) {
     if (current(&context) || context->session != &session) context = primary_context(session);
     if (context == nullptr) {
-      return {ACL_ERROR_RT_CONTEXT_NULL, "the device was reset, or ACL was finalized"};
+      return closed_connection();
     }
     *stream = context->default_stream;
     return {};

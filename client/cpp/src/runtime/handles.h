@@ -72,7 +72,7 @@ class Handles {
 class Stream {
  public:
   Stream(Session& session, std::string id, std::string full_id)
-      : session(session), id(std::move(id)), full_id(std::move(full_id)) {}
+      : session(session), id(std::move(id)), full_id(std::move(full_id)), number(next_number()) {}
 
   // Sends a command of this stream, without waiting. What it fails with later is kept in failures.
   // Gives why it cannot be sent; its completion is not told then.
@@ -88,12 +88,17 @@ class Stream {
   Session& session;
   const std::string id;       // in commands; empty for the default stream of the session
   const std::string full_id;  // never empty
+  const int32_t number;       // of the process's streams
   uint32_t priority = 0;
   uint32_t flags = 0;
+  std::atomic<bool> stops_on_failure{false};  // takes no more work once something has failed
   const std::shared_ptr<Failures> failures = std::make_shared<Failures>();
   std::atomic<uint64_t> submitted{0};     // commands
   std::atomic<uint64_t> synchronized{0};  // commands that are known to be done
   std::atomic<uint64_t> queued{0};        // commands since the server was last made to wait
+
+ private:
+  static int32_t next_number();
 };
 
 // A mark in a stream.

@@ -67,8 +67,7 @@ Pipeline::Pipeline(const Channel& channel, std::string context_id)
 
 Pipeline::~Pipeline() { close(); }
 
-// --- sending
-// ----------------------------------------------------------------------------------------
+// --- sending -----------------------------------------------------------------
 
 Error Pipeline::submit(const Command& command, bool urgent) {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -158,24 +157,23 @@ void Pipeline::flush() {
   call_->stream->Write(batch.message(head), kWritten);
 }
 
-// --- the thread that reads answers
-// ------------------------------------------------------------------
+// --- the thread that reads answers -------------------------------------------
 
 void Pipeline::run() {
   while (connect()) {
     void* tag = nullptr;
     bool ok = false;
     bool over = false;
-    while (!over && queue_.Next(&tag, &ok)) {
+    while (!over && queue_->Next(&tag, &ok)) {
       ACLNN_TSAN_ACQUIRE(kWritten);
       take_note(tag, ok);
       over = finished();
     }
   }
-  queue_.Shutdown();
+  queue_->Shutdown();
   void* tag = nullptr;
   bool ok = false;
-  while (queue_.Next(&tag, &ok)) {
+  while (queue_->Next(&tag, &ok)) {
   }
 }
 
@@ -185,14 +183,14 @@ bool Pipeline::connect() {
   changed_.wait_until(lock, open_at_, [this] { return closing_; });
   if (closing_ && !broken_) {
     lock.unlock();
-    end_all({ACL_ERROR_RT_CONTEXT_NULL, "the device was reset, or ACL was finalized"});
+    end_all(closed_connection());
     lock.lock();
   }
   if (broken_) return false;
   call_ = std::make_unique<Call>();
   channel_.prepare(&call_->context);
   grpc::GenericStub stub(channel_.grpc_channel());
-  call_->stream = stub.PrepareCall(&call_->context, kMethod, &queue_);
+  call_->stream = stub.PrepareCall(&call_->context, kMethod, queue_.get());
   ++call_->under_way;
   call_->stream->StartCall(kOpened);
   return true;
@@ -272,7 +270,7 @@ bool Pipeline::finished() {
   Error error = channel_.named(from_grpc(status.error_code(), status.error_message(),
                                          status.error_details(), "running commands"));
   if (status.ok()) error = {ACL_ERROR_RT_SOCKET_CLOSE, "the server ended the call"};
-  if (closing_) error = {ACL_ERROR_RT_CONTEXT_NULL, "the device was reset, or ACL was finalized"};
+  if (closing_) error = closed_connection();
   if (!status.ok() && !closing_ && worth_another_call(error)) {
     const auto pause = attempts_ == 0 ? std::chrono::milliseconds(0)
                                       : kFirstPause * (1 << std::min(attempts_ - 1, 5));
@@ -320,6 +318,7 @@ void Pipeline::close() {
   gathered_.notify_all();
   if (reader_.joinable()) reader_.join();
   if (watcher_.joinable()) watcher_.join();
+  queue_.reset();
 }
 
 }  // namespace aclnn::runtime

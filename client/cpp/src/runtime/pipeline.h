@@ -69,7 +69,7 @@ class Pipeline {
 
   const Channel& channel_;
   const std::string context_id_;
-  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::CompletionQueue> queue_ = std::make_unique<grpc::CompletionQueue>();
 
   std::mutex mutex_;
   std::condition_variable changed_;  // there is room, or it is to be closed

@@ -100,8 +100,7 @@ void encode_execution(std::string& request, const Plan& plan, const Stream& stre
 
 }  // namespace
 
-// --- the plans of a session
-// -------------------------------------------------------------------------
+// --- the plans of a session --------------------------------------------------
 
 std::shared_ptr<Plan> Plans::find(std::string_view operator_name, std::string_view arguments) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -143,8 +142,7 @@ Plan::~Plan() {
   session.post(fields::Command::kDestroyExecutor, request);
 }
 
-// --- the two phases
-// ---------------------------------------------------------------------------------
+// --- the two phases ----------------------------------------------------------
 
 int plan(Session& session, std::string_view operator_name, std::string_view arguments,
          std::shared_ptr<Plan>* planned, uint64_t* workspace_bytes) {

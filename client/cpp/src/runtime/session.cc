@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <mutex>
+#include <vector>
 
 #include "acl/error_codes.h"
 #include "aclnn_fields.h"
@@ -23,7 +24,8 @@ struct Server {
   std::unique_ptr<Environment> environment;
   std::unique_ptr<Channel> channel;
   std::unique_ptr<ServerInfo> info;
-  bool told = false;  // that it cannot be reached
+  std::vector<Session*> sessions;  // all that ever were
+  bool told = false;               // that it cannot be reached
 };
 
 Server& server() {
@@ -154,7 +156,8 @@ Session* open_session(int device, Error* error) {
     told(*error);
     return nullptr;
   }
-  return new Session(device, std::move(channel), std::move(opening));
+  known.sessions.push_back(new Session(device, std::move(channel), std::move(opening)));
+  return known.sessions.back();
 }
 
 Error device_memory(const Session& session, uint64_t* free, uint64_t* total) {
@@ -202,6 +205,7 @@ void Session::close() {
                    kGoodbyeLimit, nullptr);
   }
   pipeline_->close();
+  channel_->close();
   plans_.clear();
 }
 
@@ -233,6 +237,8 @@ Error Session::call(const char* method, std::string_view request, const char* do
                     std::string* response) const {
   return channel_->call(method, request, doing, std::chrono::milliseconds(-1), response);
 }
+
+Error Session::broken() const { return pipeline_->broken(); }
 
 }  // namespace v1
 }  // namespace aclnn::runtime

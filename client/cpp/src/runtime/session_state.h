@@ -36,7 +36,8 @@ struct Opening {
 
 inline namespace v1 {
 
-// Lives until the process ends, also when it has been closed: handles may refer to it.
+// Lives until the process ends, also when it has been closed, as handles may refer to it; then it
+// has little in it.
 class Session {
  public:
   Session(int device, std::unique_ptr<Channel> channel, Opening opening);
@@ -62,6 +63,9 @@ class Session {
   Error call(const char* method, std::string_view request, const char* doing,
              std::string* response = nullptr) const;
 
+  // Why nothing can be sent any more; no error while something can.
+  Error broken() const;
+
   Plans& plans() { return plans_; }
   // Failures of commands that belong to no stream.
   const std::shared_ptr<Failures>& failures() const { return failures_; }
@@ -72,7 +76,7 @@ class Session {
   const Limits limits;
 
  private:
-  const Channel* const channel_;
+  Channel* const channel_;
   std::atomic<uint64_t> next_id_{1};
   std::shared_ptr<Failures> failures_ = std::make_shared<Failures>();
   Plans plans_;

@@ -11,7 +11,16 @@
 
 namespace aclnn::runtime {
 
+int32_t Stream::next_number() {
+  static std::atomic<int32_t> next{0};
+  return next.fetch_add(1);
+}
+
 Error Stream::submit(Command command) {
+  if (stops_on_failure && failures->any()) {
+    return {ACL_ERROR_RT_STREAM_ABORT,
+            "work of the stream has failed, and it stops on failure; synchronising tells why"};
+  }
   command.failures = failures;
   if (Error error = session.submit(command, false)) return error;
   submitted.fetch_add(1);
@@ -27,8 +36,8 @@ Error Stream::submit(Command command) {
 
 Error Stream::synchronize(int64_t limit_ms) {
   const uint64_t sent = submitted.load();
-  Error error;
-  if (synchronized.load() != sent) {
+  Error error = session.broken();
+  if (!error && synchronized.load() != sent) {
     error = wait_for_stream(session, full_id, limit_ms);
     if (error.code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) return error;
     if (!error) {
@@ -89,8 +98,8 @@ Error synchronize_all(Session& session, int64_t limit_ms) {
   streams().for_each(note);
   contexts().for_each(
       [&](const std::shared_ptr<Context>& context) { note(context->default_stream); });
-  Error error;
-  if (dirty) error = wait_for_stream(session, "", limit_ms);
+  Error error = session.broken();
+  if (!error && dirty) error = wait_for_stream(session, "", limit_ms);
   if (error.code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) return error;
   for (const auto& [stream, number] : waited) {
     if (!error) stream->synchronized.store(number);
