@@ -9,16 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pytest
-
 ENGINE = Path(__file__).parents[2] / "deploy/container/engine.sh"
 IMAGE = os.environ.get("CONTAINER_IMAGE", "")
 """The image under test; `make container` builds it and names it here."""
 # As the documents start it, and as Kubernetes does with its restricted policy.
 CONFINED = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 PATIENCE = 60.0
-
-needs_image = pytest.mark.skipif(not IMAGE, reason="no image: `make container` builds one")
 
 
 def engine(

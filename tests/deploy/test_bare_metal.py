@@ -14,10 +14,10 @@ import pytest
 
 from aclnn_client import ServerUnavailable, connect
 from tests.deploy.draining import drain
-from tests.deploy.engine import PATIENCE, engine, needs_image
+from tests.deploy.engine import PATIENCE, engine
 from tests.deploy.pages import blocks
 
-pytestmark = [needs_image, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 PROJECT = Path(__file__).parents[2]
 PAGE = PROJECT / "docs/deploy/bare-metal.md"

@@ -13,9 +13,9 @@ from aclnn import __version__
 from aclnn_client import OutOfMemoryError, ServerUnavailable, connect
 from aclnn_server.cli.exits import Exit
 from tests.deploy.draining import drain
-from tests.deploy.engine import IMAGE, PATIENCE, Served, engine, needs_image, run
+from tests.deploy.engine import IMAGE, PATIENCE, Served, engine, run
 
-pytestmark = [needs_image, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
