@@ -19,6 +19,11 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Where several processes run the tests, no process is left alone with what takes longest.
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/soak", "tests/conformance")))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _interrupts() -> Iterator[None]:
     """SIGINT as in a terminal: a shell's background jobs, and so their children, ignore it."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,13 @@ def test_a_machine_may_give_no_such_memory(
     refused(caller, request, UnsupportedError, parameter="", says=["this machine gives"])
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder whose path leaves room for the name of a socket, which has 107 bytes in all."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
 def test_a_directory_that_is_asked_for_must_do(serve: Serve, tmp_path: Path) -> None:
     for directory in (tmp_path / "none", tmp_path / ("x" * 100)):
         with pytest.raises(ListenError, match="cannot hand over shared memory in"):
@@ -76,41 +85,43 @@ def test_without_a_directory_none_is_offered(
     assert features(serve()) == []
 
 
-def test_the_directory_of_a_unix_socket_comes_first(backend: GatedBackend, tmp_path: Path) -> None:
-    config = ServerConfig(listen=f"unix:{tmp_path}/s")
+def test_the_directory_of_a_unix_socket_comes_first(
+    backend: GatedBackend, short_path: Path
+) -> None:
+    config = ServerConfig(listen=f"unix:{short_path}/s")
     with Server(config, backend=backend) as server:
         context = server.registry.create_context(None, 60.0)
-        assert Path(context.segments.attach(1).path).parent == tmp_path
-    assert [path.name for path in tmp_path.iterdir()] in ([], ["s"])
+        assert Path(context.segments.attach(1).path).parent == short_path
+    assert [path.name for path in short_path.iterdir()] in ([], ["s"])
 
 
-def test_sockets_that_were_left_behind_are_removed(tmp_path: Path) -> None:
+def test_sockets_that_were_left_behind_are_removed(short_path: Path) -> None:
     first, second = Handover(), Handover()
-    first.open([tmp_path])
-    old = tmp_path / f"aclnn-memory-{'0' * 32}"
-    young = tmp_path / f"aclnn-memory-{'1' * 32}"
-    other = tmp_path / "aclnn-memory-of-somebody"
+    first.open([short_path])
+    old = short_path / f"aclnn-memory-{'0' * 32}"
+    young = short_path / f"aclnn-memory-{'1' * 32}"
+    other = short_path / "aclnn-memory-of-somebody"
     for path in (old, young, other):
         with contextlib.closing(Handover()) as handover:
-            handover.open([tmp_path])
+            handover.open([short_path])
             assert handover.path is not None
             os.link(handover.path, path)
     assert first.path is not None
     for path in (old, first.path, other):
         os.utime(path, (time.time() - 61,) * 2)
-    second.open([tmp_path])
-    assert set(tmp_path.iterdir()) == {young, other, first.path, second.path}
+    second.open([short_path])
+    assert set(short_path.iterdir()) == {young, other, first.path, second.path}
     first.close()
     second.close()
 
 
-def test_the_socket_is_for_its_user_alone(caller: Caller, serve: Serve, tmp_path: Path) -> None:
+def test_the_socket_is_for_its_user_alone(caller: Caller, serve: Serve, short_path: Path) -> None:
     segment = caller(pb.AttachSharedMemoryRequest(bytes=1))
     mode = Path(segment.path).stat().st_mode
     assert stat.S_ISSOCK(mode)
     assert stat.S_IMODE(mode) == 0o600
-    other = Unary(serve(shared_memory_dir=str(tmp_path), socket_mode="660"))
+    other = Unary(serve(shared_memory_dir=str(short_path), socket_mode="660"))
     path = Path(other(pb.AttachSharedMemoryRequest(bytes=1)).path)
     other.close()
-    assert path.parent == tmp_path
+    assert path.parent == short_path
     assert stat.S_IMODE(path.stat().st_mode) == 0o660
