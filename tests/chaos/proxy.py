@@ -12,7 +12,9 @@ import struct
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self
 
@@ -66,16 +68,18 @@ class _Pair:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             _shut(end, socket.SHUT_RD)
 
-    def end_pipe(self) -> None:
-        """Notes that one way is over."""
+    def end_pipe(self, target: socket.socket) -> None:
+        """Notes that the way to `target` is over."""
+        if self.half_closed:
+            _shut(target, socket.SHUT_WR)
+        elif not self.reset:
+            self.shut()
         with self._lock:
             self._pipes -= 1
             last = not self._pipes
-        if last and self.reset:
+        if last:
             for end in self.ends:
                 end.close()
-        elif not self.reset and not self.half_closed:
-            self.shut()
 
 
 class Proxy:
@@ -99,16 +103,15 @@ class Proxy:
         self._released = threading.Event()
         self._plans: dict[Way, deque[Fault]] = {way: deque() for way in WAYS}
         self._lock = threading.Lock()
-        self._open: list[_Pair] = []
-        self._all: list[socket.socket] = [self._listener]
-        self._threads: list[threading.Thread] = []
+        self._open: set[_Pair] = set()
+        self._threads: set[threading.Thread] = set()
 
     # --- faults -------------------------------------------------------------------------------------
 
     def cut(self) -> None:
         """Breaks every connection that is open."""
         with self._lock:
-            pairs, self._open = self._open, []
+            pairs, self._open = self._open, set()
         for pair in pairs:
             pair.shut()
 
@@ -136,7 +139,6 @@ class Proxy:
             while True:
                 client, _ = self._listener.accept()
                 self.connections += 1
-                self._all.append(client)
                 try:
                     server = None if self.broken else self._connect()
                 except OSError:
@@ -144,20 +146,25 @@ class Proxy:
                 if server is None:
                     client.close()
                     continue
-                self._all.append(server)
                 pair = _Pair(client, server)
                 with self._lock:
-                    self._open.append(pair)
+                    self._open.add(pair)
                 for way in WAYS:
-                    self._start(lambda p=pair, w=way: self._pipe(p, w))
+                    self._start(partial(self._pipe, pair, way))
 
     def _connect(self) -> socket.socket:
         host, _, port = self.server.rpartition(":")
         return socket.create_connection((host, int(port)))
 
-    def _start(self, work: object) -> None:
-        thread = threading.Thread(target=work, daemon=True)  # type: ignore[arg-type]
-        self._threads.append(thread)
+    def _start(self, work: Callable[[], None]) -> None:
+        def run() -> None:
+            work()
+            with self._lock:
+                self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=run, daemon=True)
+        with self._lock:
+            self._threads.add(thread)
         thread.start()
 
     def _pipe(self, pair: _Pair, way: Way) -> None:
@@ -179,7 +186,9 @@ class Proxy:
                     elif fault is not None:
                         self._happen(fault, pair, target)
                         open_ = fault.kind not in _ENDING
-        pair.end_pipe()
+        pair.end_pipe(target)
+        with self._lock:
+            self._open.discard(pair)
 
     def _next(self, way: Way, size: int) -> tuple[int, Fault | None]:
         """How many of the bytes pass before the next fault, and which that is."""
@@ -230,10 +239,8 @@ class Proxy:
     ) -> None:
         self.close_door()
         self.release()
-        for thread in self._threads:
+        for thread in list(self._threads):
             thread.join(JOIN_SECONDS)
-        for end in self._all:
-            end.close()
 
 
 def _shut(end: socket.socket, how: int) -> None:

@@ -82,7 +82,8 @@ def test_a_half_closed_connection_goes_on_the_other_way(ends: Ends, way: Way) ->
     sender.sendall(DATA)
     assert received(receiver, len(DATA)) == DATA[:100]
     receiver.sendall(DATA)
-    assert received(sender, len(DATA)) == DATA
+    receiver.shutdown(socket.SHUT_WR)
+    assert received(sender, 2 * len(DATA)) == DATA
 
 
 @WAYS

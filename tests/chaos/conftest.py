@@ -1,0 +1,30 @@
+"""How long these tests go on: a few examples in the default suite, thousands with ``make chaos``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from aclnn_server.cli.server_process import ServerProcess
+from aclnn_server.config import ServerConfig
+from aclnn_server.server import Server
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of the host's CPU in this process; when the test is over, nothing is left in it."""
+    with Server(ServerConfig(listen="127.0.0.1:0", workers=2, threads=2)) as server:
+        yield server
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerProcess]:
+    """A server in a process of its own, whose leases are short.
+
+    Its allocator gives back at once what is freed, so that what stays is in use.
+    """
+    for name, value in (("ARENA_MAX", 1), ("MMAP_THRESHOLD_", 2**16), ("TRIM_THRESHOLD_", 2**16)):
+        monkeypatch.setenv(f"MALLOC_{name}", str(value))
+    with ServerProcess("--lease-seconds", "1", "--workers", "2") as process:
+        yield process

@@ -1,0 +1,25 @@
+"""How much of the chaos: a short form in the default suite, the long one with ``make chaos``."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+
+LONG = bool(os.environ.get("CHAOS_LONG"))
+"""Whether this is the long form."""
+
+
+def count(short: int, long: int) -> int:
+    """How many rounds."""
+    return long if LONG else short
+
+
+def settings(short: int, long: int) -> hypothesis.settings:
+    """How many examples; what takes long is not unhealthy here."""
+    return hypothesis.settings(
+        max_examples=count(short, long),
+        suppress_health_check=list(hypothesis.HealthCheck),
+        print_blob=True,
+        deadline=None,
+    )

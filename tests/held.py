@@ -1,0 +1,36 @@
+"""What a process holds of its machine, and what a server holds for its clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from tests.service.calling import Stubs
+from tests.waiting import PATIENCE, until
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a process holds."""
+
+    resident_bytes: int
+    threads: int
+    files: int
+
+    @classmethod
+    def by(cls, pid: int) -> Held:
+        """What this one holds now."""
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+        fields = dict(line.split(":\t", 1) for line in lines)
+        files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        return cls(int(fields["VmRSS"].split()[0]) * 1024, int(fields["Threads"]), files)
+
+
+def settled(address: str, pid: int, files: int, patience: float = PATIENCE) -> Held:
+    """What a server's process holds when all contexts have ended, and connections but for `files` files."""
+    with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+        stubs = Stubs(channel)
+        until(lambda: not any(stubs.usage().values()) and Held.by(pid).files <= files, patience)
+    return Held.by(pid)
