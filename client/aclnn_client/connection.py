@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import re
 import secrets
 import threading
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 5.0
 """Longest wait for a server that does not answer at all, where no time limit is given."""
 REPEAT_PAUSES = (0.0, 0.1, 0.4)
-"""Seconds before each repeat of a call whose connection broke."""
+"""Seconds before each repeat of a call whose connection broke; the last one counts for all others too."""
 PROBE_SECONDS = 2.0
 """Longest wait for what a server that hangs up has to say about it."""
 CLOSE_SECONDS = 5.0
@@ -108,7 +109,7 @@ class Connection:
             request: its request.
             doing: what for, to follow "while" in an error's text.
             timeout: seconds; default the connection's, and without one 5.
-            repeatable: whether to try again where the connection broke.
+            repeatable: whether to try again where the connection broke, until the time is over.
             once: the same, for a call that must not be made twice: the server recognises the repeat.
 
         Raises:
@@ -117,7 +118,8 @@ class Connection:
             AclnnError: the server's error.
         """
         limit = timeout or self.timeout or CONNECT_SECONDS
-        pauses = list(REPEAT_PAUSES) if repeatable or once else []
+        until = time.monotonic() + limit
+        pauses = itertools.chain(REPEAT_PAUSES[:-1], itertools.repeat(REPEAT_PAUSES[-1]))
         more = _request_id() if once else ()
         while True:
             try:
@@ -128,9 +130,10 @@ class Connection:
                 broke = "connection broke" in error.message
                 if broke and not self._answered and (why := self._why_refused(limit)):
                     raise why from None
-                if not pauses or not broke:
+                pause = next(pauses)
+                if not (repeatable or once) or not broke or time.monotonic() + pause > until:
                     raise self.named(error) from None
-            time.sleep(pauses.pop(0))
+            time.sleep(pause)
 
     def _why_refused(self, limit: float) -> AclnnError | None:
         """Why the server hangs up before it has answered anything, where that can be found out."""

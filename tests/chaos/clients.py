@@ -19,7 +19,7 @@ import aclnn.v1.device_service_pb2_grpc, aclnn_client.submit_call, aclnn_client.
 from aclnn_client import connect
 
 def upload(address, size):
-    context = connect(address)
+    context = connect(address, shared_memory=False)
     context.tensor(np.ones(size, np.uint8)).numpy()
 
 for line in sys.stdin:
@@ -64,6 +64,8 @@ class Nursery:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if kind is not None:
+            self._process.kill()
         self._process.communicate(timeout=PATIENCE)
 
 

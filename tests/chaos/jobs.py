@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import aclnn_client
 from aclnn_client import Context, Stream, Tensor, aio, ops
 
 Array = npt.NDArray[Any]
@@ -123,6 +124,11 @@ def do(context: Context, seed: int, jobs: Sequence[Job] = JOBS) -> None:
     for job in choose.sample(jobs, len(jobs)):
         job(context, choose)
     assert context.usage().executors == 0
+
+
+def connect(address: str, **more: Any) -> Context:  # noqa: ANN401
+    """A context all of whose bytes pass through the network, where nothing else is asked for."""
+    return aclnn_client.connect(address, **({"shared_memory": False} | more))
 
 
 # --- asyncio --------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ class Proxy:
         thread = threading.Thread(target=run, daemon=True)
         with self._lock:
             self._threads.add(thread)
-        thread.start()
+            thread.start()
 
     def _pipe(self, pair: _Pair, way: Way) -> None:
         source, target = pair.ends if way == "up" else pair.ends[::-1]
@@ -239,7 +239,9 @@ class Proxy:
     ) -> None:
         self.close_door()
         self.release()
-        for thread in list(self._threads):
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
             thread.join(JOIN_SECONDS)
 
 

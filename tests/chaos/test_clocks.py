@@ -12,7 +12,6 @@ import pytest
 
 from aclnn.errors import HandleNotFoundError
 from aclnn.v1 import device_service_pb2 as pb
-from aclnn_client import connect
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 from tests.chaos import jobs
@@ -43,7 +42,7 @@ def server(clock: Clock) -> Iterator[Server]:
 @pytest.mark.parametrize("jump", [LEASE + 0.1, HOUR, 10 * 365 * 24 * HOUR, 1e12])
 def test_a_jump_ahead_ends_only_the_silent(server: Server, clock: Clock, jump: float) -> None:
     """As after a machine's sleep: who has a call open is not silent, however long it was."""
-    with grpc.insecure_channel(server.address) as channel, connect(server.address) as context:
+    with grpc.insecure_channel(server.address) as channel, jobs.connect(server.address) as context:
         stubs = Stubs(channel)
         silent, waiting = Unary(stubs), Submitting(stubs)
         silent(pb.MallocRequest(bytes=2**20))
@@ -65,7 +64,7 @@ def test_a_jump_ahead_ends_only_the_silent(server: Server, clock: Clock, jump: f
 def test_a_client_that_slept_longer_than_its_lease_is_told(server: Server, clock: Clock) -> None:
     """Its connection is gone, and so is its context: an error, and never another one's data."""
     with Proxy(server.address) as proxy:
-        context = connect(proxy.address)
+        context = jobs.connect(proxy.address)
         number = context.tensor(np.zeros(1, np.int64))
         number.numpy()
         (held,) = server.registry._contexts.values()
@@ -81,6 +80,8 @@ def test_a_client_that_slept_longer_than_its_lease_is_told(server: Server, clock
         context.close()
 
 
+FILES_AGES = "server/aclnn_server/sessions/handover.py"
+"""It tells the age of a file that was left behind, for which the system has no other clock."""
 WALL = re.compile(r"\btime\.(time|time_ns|localtime|ctime)\(|\bdatetime\.(now|today|utcnow)\(")
 
 
@@ -90,6 +91,7 @@ def test_nothing_asks_the_walls_clock(project: Path) -> None:
         f"{path.relative_to(project)}: {line.strip()}"
         for root in ("server", "client", "proto")
         for path in sorted((project / root).rglob("*.py"))
+        if str(path.relative_to(project)) != FILES_AGES
         for line in path.read_text(encoding="utf-8").splitlines()
         if WALL.search(line)
     ]

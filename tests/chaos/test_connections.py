@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aclnn_client import ServerUnavailable, connect
+from aclnn_client import ServerUnavailable
 from aclnn_server.server import Server
 from tests.chaos import jobs, length
 from tests.chaos.proxy import KINDS, WAYS, Fault, Kind, Proxy, Way
@@ -43,16 +44,22 @@ def check_nothing_is_left(server: Server) -> None:
     assert not server.registry._sessions
 
 
-@pytest.mark.parametrize("timeout", [None, PATIENCE], ids=["direct", "public"])
-def test_random_faults_change_nothing_but_time(
-    proxy: Proxy, server: Server, timeout: float | None
-) -> None:
+CLIENTS: dict[str, dict[str, Any]] = {
+    "direct": {},
+    "public": {"timeout": PATIENCE},
+    "shared memory": {"shared_memory": True},
+}
+"""Every way that a client's bytes go."""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_random_faults_change_nothing_but_time(proxy: Proxy, server: Server, client: str) -> None:
     """Each example: faults at random bytes of one client's work, of every kind."""
 
-    @length.settings(6, 1000)
+    @length.settings(4, 700)
     @given(st.lists(FAULTS, min_size=1, max_size=6), st.integers(0, 2**32))
     def check(faults: list[Fault], seed: int) -> None:
-        with connect(proxy.address, timeout=timeout) as context:
+        with jobs.connect(proxy.address, **CLIENTS[client]) as context:
             proxy.plan(*faults)
             jobs.do(context, seed)
             proxy.plan()
@@ -66,7 +73,7 @@ def test_random_faults_change_nothing_but_time(
 def test_every_byte_of_a_small_call(proxy: Proxy, kind: Kind) -> None:
     """The first bytes of the next messages, one by one in the long form."""
     step = 1 if length.LONG else 139
-    with connect(proxy.address) as context:
+    with jobs.connect(proxy.address) as context:
         number, digits = context.tensor([0]), 0
         for way in WAYS:
             for after in range(0, 700, step):
@@ -81,7 +88,7 @@ def test_every_byte_of_a_small_call(proxy: Proxy, kind: Kind) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_nothing_passes_for_a_while(proxy: Proxy, way: Way) -> None:
     """Neither side notices, and what was on its way arrives."""
-    with connect(proxy.address) as context, ThreadPoolExecutor(1) as pool:
+    with jobs.connect(proxy.address) as context, ThreadPoolExecutor(1) as pool:
         number = context.tensor([0])
 
         def append_and_read() -> int:
@@ -102,7 +109,7 @@ def test_many_clients_behind_one_bad_network(proxy: Proxy) -> None:
     over = threading.Event()
 
     def work(client: int) -> None:
-        with connect(proxy.address) as context:
+        with jobs.connect(proxy.address) as context:
             for round_ in range(length.count(1, 30)):
                 jobs.do(context, 1000 * client + round_)
 
@@ -124,7 +131,7 @@ def test_many_clients_behind_one_bad_network(proxy: Proxy) -> None:
 
 def test_a_server_that_hangs_is_given_up_when_the_time_is_over(proxy: Proxy) -> None:
     """Nothing comes back any more: who has set a time limit is told by then, and may try again."""
-    with connect(proxy.address, timeout=PATIENCE) as context:
+    with jobs.connect(proxy.address, timeout=PATIENCE) as context:
         number = context.tensor([0])
         jobs.append(number, 4)
         jobs.append(number, 2)

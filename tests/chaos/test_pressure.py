@@ -15,7 +15,6 @@ from aclnn_client import (
     Context,
     LimitExceededError,
     OutOfMemoryError,
-    connect,
     get_workspace_size,
     requests,
 )
@@ -45,7 +44,7 @@ def small() -> Iterator[Server]:
 def test_memory_that_runs_out_in_the_middle_of_a_chain(small: Server) -> None:
     """What fits is done, what does not fails alone, and once something is freed all goes on."""
     choose = random.Random(11)
-    with connect(small.address) as context:
+    with jobs.connect(small.address) as context:
         for _ in range(length.count(5, 300)):
             fits = choose.randrange(1, 7)
             check_chain(context, fits)
@@ -79,7 +78,7 @@ def test_many_clients_at_their_quotas(small: Server) -> None:
 
     def work(client: int) -> int:
         choose, refused = random.Random(client), 0
-        with connect(small.address) as context:
+        with jobs.connect(small.address) as context:
             for _ in range(length.count(10, 200)):
                 size = choose.randrange(1, 2 * QUOTA)
                 data = jobs.random_bytes(choose, 1000)
@@ -135,7 +134,7 @@ def append(context: Context, number: object, digit: int) -> None:
 
 def test_a_slow_kernel_holds_up_its_own_stream_only(gated: Server, backend: GatedBackend) -> None:
     """Its client's other streams and all other clients go on, and its own queue fills up and says so."""
-    with connect(gated.address) as slow, connect(gated.address) as quick:
+    with jobs.connect(gated.address) as slow, jobs.connect(gated.address) as quick:
         number = slow.tensor(np.zeros(1, np.int64))
         slow.synchronize()
         stand(slow, 1)
@@ -159,7 +158,7 @@ def test_a_slow_kernel_holds_up_its_own_stream_only(gated: Server, backend: Gate
 def test_connections_break_while_kernels_are_slow(gated: Server, backend: GatedBackend) -> None:
     """Breaks between apply and answer, and a wait that outlives several connections."""
     rounds = length.count(3, 50)
-    with Proxy(gated.address) as proxy, connect(proxy.address) as context:
+    with Proxy(gated.address) as proxy, jobs.connect(proxy.address) as context:
         number = context.tensor(np.zeros(1, np.int64))
         for gate in range(1, rounds + 1):
             stand(context, gate)
@@ -185,7 +184,7 @@ def test_clients_that_go_while_their_kernels_are_slow(
     """Their queues are dropped when their leases are over, and what ran gives everything back at its end."""
     monkeypatch.setattr(requests, "RESUME_SECONDS", 0.1)
     with Proxy(gated.address) as proxy:
-        contexts = [connect(proxy.address) for _ in range(2)]
+        contexts = [jobs.connect(proxy.address) for _ in range(2)]
         for gate, context in enumerate(contexts, 1):
             stand(context, gate)
             for _ in range(10):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aclnn_client import ServerUnavailable, SessionLostError, aio, connect, requests
+from aclnn_client import ServerUnavailable, SessionLostError, aio, requests
 from aclnn_server.cli.server_process import ServerProcess
 from tests.chaos import jobs, length
 from tests.chaos.clients import UPLOAD_BYTES, Nursery, kill
@@ -22,8 +22,8 @@ from tests.waiting import PATIENCE, until
 
 MIB = 2**20
 CLIENTS = 50
-TOLERATED_BYTES = 6 * MIB
-"""Growth of resident memory that fragments may make; one upload that is kept is more."""
+TOLERATED_BYTES = 8 * MIB
+"""Growth of resident memory that fragments may make: a leak of a tenth of each upload is more."""
 TOLERATED_HANDLES = 8
 
 # --- clients ----------------------------------------------------------------------------------------
@@ -46,12 +46,12 @@ def test_clients_killed_in_the_middle_of_an_upload(process: ServerProcess) -> No
                 proxy.release()
             return settled(process.address, pid, files)
 
-        before = kill_some(places[:10])
-        after = kill_some(places[10:])
+        before = kill_some(places[: CLIENTS // 2])
+        after = kill_some(places[CLIENTS // 2 :])
     assert after.threads <= before.threads + TOLERATED_HANDLES
     assert after.files <= before.files + TOLERATED_HANDLES
     assert after.resident_bytes <= before.resident_bytes + TOLERATED_BYTES
-    with connect(process.address) as context:
+    with jobs.connect(process.address) as context:
         jobs.do(context, 1)
 
 
@@ -104,7 +104,10 @@ def started_again_behind(proxy: Proxy, restarted: Restarted) -> None:
 async def test_a_server_that_was_killed_and_started_again_says_so(restarted: Restarted) -> None:
     """Every call that waited or comes later: the session is lost, as an error of its own, at once."""
     with Proxy(restarted.address) as proxy:
-        context, aio_context = connect(proxy.address), await aio.connect(proxy.address)
+        context, aio_context = (
+            jobs.connect(proxy.address),
+            await aio.connect(proxy.address, shared_memory=False),
+        )
         aio_number = await aio_context.tensor(np.zeros(1, np.int64))
         assert (await aio_number.numpy()).item() == 0
         number, other = (context.tensor(np.zeros(1, np.int64)) for _ in range(2))
@@ -128,9 +131,9 @@ async def test_a_server_that_was_killed_and_started_again_says_so(restarted: Res
         assert context.closed
         context.close()
         await aio_context.close()
-        with connect(proxy.address) as again:
+        with jobs.connect(proxy.address) as again:
             jobs.do(again, 2)
-        async with aio.connect(proxy.address) as aio_again:
+        async with aio.connect(proxy.address, shared_memory=False) as aio_again:
             await jobs.append_digits_aio(aio_again, random.Random(3))
 
 
@@ -153,7 +156,7 @@ def test_a_server_killed_in_the_middle_of(
     """Nothing hangs and nothing else comes up: the client is told that the server is gone."""
     monkeypatch.setattr(requests, "RESUME_SECONDS", 0.5)
     with Proxy(restarted.address) as proxy, ThreadPoolExecutor(1) as pool:
-        context = connect(proxy.address)
+        context = jobs.connect(proxy.address)
         proxy.plan(Fault("stall", "up", 30_000))
         working = pool.submit(WAITS[what], context)
         assert proxy.stalled.acquire(timeout=PATIENCE)
@@ -174,7 +177,7 @@ def test_a_server_killed_again_and_again(restarted: Restarted) -> None:
     def work(client: int) -> None:
         while done[client] >= 0:
             try:
-                with connect(restarted.address) as context:
+                with jobs.connect(restarted.address) as context:
                     while done[client] >= 0:
                         jobs.do(context, done[client], jobs.JOBS[:3])
                         done[client] += 1
