@@ -18,7 +18,7 @@ COVERAGE := 95
 JOBS    ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test coverage test-cpp test-node container lint bench generate format hardware clean
+.PHONY: help demo serve test chaos coverage test-cpp test-node container lint bench generate format hardware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,12 +32,15 @@ serve: $(SERVER) ## Serve this machine's CPU on ADDRESS (127.0.0.1:50051)
 # Files are handed to the processes in the order of collection: the longest come first.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test: lint ## Run lint, then every test
-	$(PYTEST) --ignore tests/cpp
+test: lint ## Run lint, then every test but those of `make chaos`
+	$(PYTEST) --ignore tests/cpp --ignore tests/chaos
 	$(MAKE) --no-print-directory test-cpp test-node
 
+chaos: $(DEV) ## Break connections, kill servers and clients, run out of memory: a minute or two
+	$(BIN)/python -m pytest tests/chaos
+
 coverage: $(DEV) ## Run the Python tests, and check that they reach 95 % of the lines; takes twice as long
-	$(PYTEST) --ignore tests/cpp --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+	$(PYTEST) --ignore tests/cpp --ignore tests/chaos --cov --cov-report=term --cov-fail-under=$(COVERAGE)
 
 test-cpp: $(DEV) ## Build and test the C library, where there are a compiler and gRPC's headers
 	$(BIN)/python -m pytest tests/cpp --numprocesses $(JOBS) --dist loadfile
