@@ -250,6 +250,19 @@ def test_a_repeatable_executor_is_run_at_once(repeated: Submit) -> None:
     assert repeated.read(2) == [0.5] * 4
 
 
+def test_what_is_run_again_is_counted_without_phase_one(repeated: Submit) -> None:
+    context = repeated.context
+    assert context.meter is not None
+    for _ in range(3):
+        before = context.meter.total()
+        again(repeated)
+        after = context.meter.total()
+        grown = {name: after.methods[name] - before.methods[name] for name in after.methods}
+        assert {name: count for name, count in grown.items() if count} == {"execute": 1}
+        assert after.runs == before.runs + 1
+    assert repeated.recognised == [True] * 3
+
+
 @pytest.mark.parametrize(
     ("binding", "reason"),
     [

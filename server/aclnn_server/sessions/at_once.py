@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aclnn.errors import AclnnError, HandleNotFoundError
+from aclnn.signatures import Kind
 from aclnn_server.backends.base import Memory, Plan, Storage
 from aclnn_server.sessions.context import Context, Session
-from aclnn_server.sessions.execution import INLINE_BYTES, Workspace
-from aclnn_server.sessions.executors import Executor, Slot
+from aclnn_server.sessions.execution import Workspace, is_small
+from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.memory import Buffer
 
 Given = bytes | memoryview | tuple[int, int] | None
@@ -43,12 +44,10 @@ class KnownCall:
     def of(cls, executor: Executor, context: Context) -> KnownCall | None:
         """The call of an executor, if others like it can be run at once."""
         slots = executor.slots
-        sizes = [slot.tensor.spec.storage_bytes for slot in slots]
-        lists = any(isinstance(argument, tuple) for argument in executor.arguments)
         if (
             not context.device.shares_plans
-            or sum(sizes) > INLINE_BYTES
-            or (lists and any(_is_listed(executor, slot) for slot in slots))
+            or not is_small(executor)
+            or any(slot.parameter.kind is Kind.TENSOR_LIST for slot in slots)
             or any(slot.parameter.output and slot.tensor.data is not None for slot in slots)
         ):
             return None
@@ -56,18 +55,10 @@ class KnownCall:
             executor.signature.name,
             executor.plan,
             len(executor.arguments),
-            tuple((slot.argument, size) for slot, size in zip(slots, sizes, strict=True)),
-            sum(
-                size
-                for slot, size in zip(slots, sizes, strict=True)
-                if slot.tensor.buffer_id is None
-            ),
+            tuple((slot.argument, slot.tensor.spec.storage_bytes) for slot in slots),
+            sum(slot.tensor.spec.storage_bytes for slot in slots if slot.tensor.buffer_id is None),
             any(slot.returned for slot in slots),
         )
-
-
-def _is_listed(executor: Executor, slot: Slot) -> bool:
-    return isinstance(executor.arguments[slot.argument], tuple)
 
 
 @dataclass(slots=True)
@@ -107,7 +98,7 @@ def run_at_once(
     if call.charge and not account.try_charge(call.charge):
         return None
     try:
-        ran, failure = _run(session, call, storages, workspace, waited=call.waited)
+        ran, failure = _run(session, call, storages, workspace, again=False)
     finally:
         if call.charge:
             account.credit(call.charge)
@@ -158,7 +149,7 @@ def run_again(
     except HandleNotFoundError:
         return False
     try:
-        ran, _ = _run(session, call, found[0], workspace, waited=False)
+        ran, _ = _run(session, call, found[0], workspace, again=True)
     finally:
         executor.end_run(context.account)
     return ran
@@ -170,24 +161,37 @@ def _run(
     storages: list[Storage],
     workspace: Workspace | None,
     *,
-    waited: bool,
+    again: bool,
 ) -> tuple[bool, AclnnError | None]:
-    """Runs a call if its stream has nothing to do; tells whether it did, and how the call failed."""
+    """Runs a call if its stream has nothing to do; tells whether it did, and how the call failed.
+
+    Args:
+        session: of the stream.
+        call: what is known of it.
+        storages: memory of its arguments.
+        workspace: the client's scratch memory.
+        again: whether it is phase two only, of a repeatable executor; nobody waits for that one.
+    """
     scratch = _scratch(session, call.plan.workspace_bytes, workspace)
     if scratch is None:
         return False, None
     try:
         if not session.stream.begin_now():
             return False, None
-        failure = _compute(session, call, storages, scratch.memory)
-        session.stream.end_now(None if waited else failure)
+        failure = _compute(session, call, storages, scratch.memory, again=again)
+        session.stream.end_now(None if call.waited and not again else failure)
     finally:
         scratch.end()
     return True, failure
 
 
 def _compute(
-    session: Session, call: KnownCall, storages: list[Storage], workspace: Memory | None
+    session: Session,
+    call: KnownCall,
+    storages: list[Storage],
+    workspace: Memory | None,
+    *,
+    again: bool,
 ) -> AclnnError | None:
     """Runs a call; returns how it failed."""
     context, tally = session.context, session.tally
@@ -195,10 +199,16 @@ def _compute(
     try:
         context.device.run(call.plan, storages, workspace, session.device_stream)
     except BaseException as error:
-        if tally is not None:
+        if tally is not None and again:
+            tally.methods["execute"] += 1
+            tally.note_failure(call.operator, error)
+        elif tally is not None:
             tally.note_failure_at_once(call.operator, error)
         return error if isinstance(error, AclnnError) else context.environment.unexpected(error)
-    if tally is not None:
+    if tally is not None and again:
+        tally.methods["execute"] += 1
+        tally.note_run(call.operator, 0, 0, time.monotonic_ns() - begin, 0)
+    elif tally is not None:
         tally.note_at_once(call.operator, time.monotonic_ns() - begin)
     return None
 

@@ -234,7 +234,7 @@ def execute(
             expired=expired if wait else None,
             on_end=execution.release,
         )
-        session.stream.enqueue(execution.work, inline=wait or _is_small(executor))
+        session.stream.enqueue(execution.work, inline=wait or is_small(executor))
     except BaseException:
         if execution.work is None or not execution.work.number:
             execution.release()
@@ -260,7 +260,8 @@ def _check_answer(execution: Execution) -> None:
         )
 
 
-def _is_small(executor: Executor) -> bool:
+def is_small(executor: Executor) -> bool:
+    """Whether its work is run by the thread that queues it."""
     return sum(slot.tensor.spec.storage_bytes for slot in executor.slots) <= INLINE_BYTES
 
 
