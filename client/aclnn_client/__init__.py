@@ -45,17 +45,16 @@ from aclnn.errors import (
     ViewOutsideStorageError,
     WaitTimeoutError,
 )
+from aclnn.overview import DeviceInfo, Usage
 from aclnn.tensors import Scalar
 from aclnn_client import ops
 from aclnn_client.buffer import Buffer
 from aclnn_client.context import Context, connect
 from aclnn_client.info import (
-    DeviceInfo,
     Limits,
     OperatorInfo,
     ParameterInfo,
     ServerInfo,
-    Usage,
     server_info,
 )
 from aclnn_client.oneline import Operators

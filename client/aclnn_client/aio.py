@@ -29,10 +29,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from aclnn.errors import ServerUnavailable
+from aclnn.overview import Usage
 from aclnn_client.arrays import Array, ArrayLike, DTypeLike
 from aclnn_client.buffer import AnyBuffer, BytesLike
 from aclnn_client.context import AnyContext
-from aclnn_client.info import OperatorInfo, ServerInfo, Usage, ask_info, ask_operator, ask_operators
+from aclnn_client.info import OperatorInfo, ServerInfo, ask_info, ask_operator, ask_operators
 from aclnn_client.info import server_info as _server_info
 from aclnn_client.opening import Opened, open_context
 from aclnn_client.pending import Pending, Steps

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from aclnn.errors import AclnnError, ServerUnavailable, UnsupportedError
 from aclnn.labels import label_of
+from aclnn.overview import Usage
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature
 from aclnn.tensors import TensorSpec, contiguous_strides, describe
@@ -21,7 +22,6 @@ from aclnn_client.commands import Commands
 from aclnn_client.info import (
     OperatorInfo,
     ServerInfo,
-    Usage,
     ask_info,
     ask_operator,
     ask_operators,

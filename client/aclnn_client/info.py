@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from aclnn import dtypes, one_line
 from aclnn.dtypes import DType
+from aclnn.overview import DeviceInfo, Usage
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature, parse
 from aclnn.v1 import device_service_pb2 as pb
@@ -52,42 +53,6 @@ class Limits:
     """Clients' open command calls."""
     queued_bytes: int = 0
     """Bytes of writes that are queued in one stream."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a server or a context holds now."""
-
-    contexts: int = 0
-    """Contexts."""
-    streams: int = 0
-    """Streams, default ones included."""
-    executors: int = 0
-    """Executors planned and not yet freed."""
-    buffers: int = 0
-    """Buffers, freed ones that queued work still uses included."""
-    bytes: int = 0
-    """Bytes of device memory in buffers, workspaces and inline tensors."""
-    events: int = 0
-    """Events."""
-    queued_commands: int = 0
-    """Commands queued or running."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceInfo:
-    """One device of a server."""
-
-    index: int
-    """Its index, as ``connect(device=…)`` takes it."""
-    name: str
-    """Its product name, or the host processor's."""
-    total_bytes: int
-    """Memory in bytes; 0 where not known."""
-    free_bytes: int
-    """Memory that is free, in bytes; 0 where not known."""
-    context_count: int
-    """Contexts on it."""
 
 
 @dataclass(frozen=True, slots=True)

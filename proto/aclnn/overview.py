@@ -53,39 +53,47 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Usage:
     """What a server, a device or a context holds now."""
 
     contexts: int = 0
+    """Contexts."""
     streams: int = 0
+    """Streams, default ones included."""
     executors: int = 0
+    """Executors planned and not yet freed."""
     buffers: int = 0
+    """Buffers, freed ones that queued work still uses included."""
     bytes: int = 0
-    """Bytes of device memory."""
+    """Bytes of device memory in buffers, workspaces and inline tensors."""
     events: int = 0
+    """Events."""
     queued_commands: int = 0
     """Commands queued or running."""
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceFacts:
-    """A device."""
+class DeviceInfo:
+    """One device of a server."""
 
     index: int = 0
+    """Its index, as ``connect(device=…)`` takes it."""
     name: str = ""
+    """Its product name, or the host processor's."""
     total_bytes: int = 0
-    """Memory; 0 where not known."""
+    """Memory in bytes; 0 where not known."""
     free_bytes: int = 0
-    """Memory that is free; 0 where not known."""
+    """Memory that is free, in bytes; 0 where not known."""
     context_count: int = 0
+    """Contexts on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceOverview:
     """A device with what is done on it."""
 
-    device: DeviceFacts = DeviceFacts()
-    usage: Held = Held()
+    device: DeviceInfo = DeviceInfo()
+    usage: Usage = Usage()
     activity: Activity = Activity()
 
 
@@ -113,7 +121,7 @@ class ContextOverview:
     """Seconds since it was opened."""
     silent: float = 0.0
     """Seconds since its client was last heard of."""
-    usage: Held = Held()
+    usage: Usage = Usage()
     limit_bytes: int = 0
     """Device memory that it may hold."""
     activity: Activity = Activity()
@@ -148,7 +156,7 @@ class Overview:
     """Seconds since the server's start."""
     window: float = 0.0
     """Seconds up to now that rates and latencies are of."""
-    usage: Held = Held()
+    usage: Usage = Usage()
     """What all contexts hold together."""
     submit_calls: int = 0
     """Open Submit calls."""

@@ -22,13 +22,13 @@ from aclnn import __version__
 from aclnn.overview import (
     Activity,
     ContextOverview,
-    DeviceFacts,
+    DeviceInfo,
     DeviceOverview,
-    Held,
     Latency,
     OperatorOverview,
     Overview,
     StreamOverview,
+    Usage,
 )
 from aclnn_client import connect
 from aclnn_server.cli import top
@@ -189,13 +189,13 @@ OVERVIEW = Overview(
     counted=True,
     uptime=3 * 3600 + 61,
     window=10.0,
-    usage=Held(contexts=1, streams=2, buffers=3, bytes=4 * 2**20, queued_commands=5),
+    usage=Usage(contexts=1, streams=2, buffers=3, bytes=4 * 2**20, queued_commands=5),
     submit_calls=1,
     calls_in_hand=0,
     activity=Activity(1234.5, 12.34, 0.0, 2**20, 1024.0, LATENCY),
     devices=(
-        DeviceOverview(DeviceFacts(0, "Ascend910B", 2**36, 2**35, 1), Held(bytes=4 * 2**20)),
-        DeviceOverview(DeviceFacts(1, "Ascend910B", 0, 0, 0)),
+        DeviceOverview(DeviceInfo(0, "Ascend910B", 2**36, 2**35, 1), Usage(bytes=4 * 2**20)),
+        DeviceOverview(DeviceInfo(1, "Ascend910B", 0, 0, 0)),
     ),
     contexts=(
         ContextOverview(
@@ -203,7 +203,7 @@ OVERVIEW = Overview(
             owner="alice",
             client_name="c\x1b[2Jlient",
             silent=3.2,
-            usage=Held(streams=2, executors=1, buffers=3, bytes=4 * 2**20, queued_commands=5),
+            usage=Usage(streams=2, executors=1, buffers=3, bytes=4 * 2**20, queued_commands=5),
             activity=Activity(1000.0, 12.34, latency=LATENCY),
             streams=(
                 StreamOverview("4e5f6071", 5, Activity(runs_per_second=12.34, latency=LATENCY)),

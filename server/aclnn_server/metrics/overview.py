@@ -9,18 +9,18 @@ from aclnn import __version__
 from aclnn.labels import label_of
 from aclnn.overview import (
     ContextOverview,
-    DeviceFacts,
+    DeviceInfo,
     DeviceOverview,
-    Held,
     OperatorOverview,
     Overview,
     StreamOverview,
+    Usage,
 )
 from aclnn_server.backends.base import Device
 from aclnn_server.metrics.sources import Sources
 from aclnn_server.metrics.windows import Sample, Windows
+from aclnn_server.sessions import limits
 from aclnn_server.sessions.context import Context
-from aclnn_server.sessions.limits import Usage
 from aclnn_server.sessions.meters import SUM, WHOLE, Group, Tally
 
 MOST_CONTEXTS = 100
@@ -52,7 +52,7 @@ class Observer:
         now = sources.clock()
         seconds, done = self._windows.look(now, _samples(totals, contexts))
         listed = sorted(contexts, key=lambda context: _rank(done, context.id))
-        usage = Usage()
+        usage = limits.Usage()
         for context in contexts:
             usage.add(context.usage)
         return Overview(
@@ -112,8 +112,8 @@ def _rank(done: Mapping[object, Sample], key: object) -> tuple[int, int, str]:
     return -running, -calls, str(key)
 
 
-def _held(usage: Usage) -> Held:
-    return Held(**asdict(usage))
+def _held(usage: limits.Usage) -> Usage:
+    return Usage(**asdict(usage))
 
 
 def _device(
@@ -121,11 +121,11 @@ def _device(
 ) -> DeviceOverview:
     free, total = device.memory_info()
     on_it = [context for context in contexts if context.device is device]
-    usage = Usage()
+    usage = limits.Usage()
     for context in on_it:
         usage.add(context.usage)
     return DeviceOverview(
-        DeviceFacts(device.index, device.name, total, free, len(on_it)),
+        DeviceInfo(device.index, device.name, total, free, len(on_it)),
         _held(usage),
         done.get(device.index, _NOTHING).activity(seconds),
     )
