@@ -163,38 +163,52 @@ class Elementwise:
             threads.run(compute, self._tiling.blocks, self._scratch)
 
 
-@dataclass(frozen=True, slots=True)
 class Reduction:
     """The sum over all elements of what a kernel computes, times a factor, as the one element of the
-    output. The sums of the blocks lie in the workspace, and are added in their order."""
+    output. The sums of the blocks lie in the workspace, and are added in their order.
 
-    kernel: Kernel
-    inputs: tuple[Operand, ...]
-    output: Operand
-    tiling: Tiling
-    types: Types
-    divisor: int
+    Args:
+        kernel: computes a block.
+        inputs: the inputs, in the kernel's order.
+        output: the output.
+        tiling: of the broadcast shape.
+        types: of the computation.
+        divisor: what the sum is divided by.
+    """
 
-    @property
-    def workspace_bytes(self) -> int:
+    def __init__(
+        self,
+        kernel: Kernel,
+        inputs: tuple[Operand, ...],
+        output: Operand,
+        tiling: Tiling,
+        types: Types,
+        divisor: int,
+    ) -> None:
+        self._blocks = _Blocks(kernel, inputs, types)
+        self._output = output
+        self._tiling = tiling
+        self._types = types
+        self._divisor = divisor
+        self._scratch = self._blocks.scratch_bytes(tiling)
+        self.workspace_bytes = workspace_bytes(tiling.blocks * _PARTIAL.itemsize)
         """Bytes for the sum of each block."""
-        return workspace_bytes(self.tiling.blocks * _PARTIAL.itemsize)
 
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
         """Computes the output."""
         assert workspace is not None
-        sums: Array = np.ndarray((self.tiling.blocks,), _PARTIAL, workspace.data)
-        blocks = _Blocks(self.kernel, self.inputs, self.types)
-        inputs = blocks.inputs(memory)
+        tiling = self._tiling
+        sums: Array = np.ndarray((tiling.blocks,), _PARTIAL, workspace.data)
+        inputs = self._blocks.inputs(memory)
 
         def compute(scratch: Scratch, number: int) -> None:
-            index = self.tiling.index(number)
-            parts = blocks.parts(inputs, index)
-            sums[number] = blocks.sum(scratch, parts, self.tiling.shape_at(index))
+            index = tiling.index(number)
+            parts = self._blocks.parts(inputs, index)
+            sums[number] = self._blocks.sum(scratch, parts, tiling.shape_at(index))
 
-        threads.run(compute, self.tiling.blocks, blocks.scratch_bytes(self.tiling))
+        threads.run(compute, tiling.blocks, self._scratch)
         with np.errstate(all="ignore"):
-            _write_one(self.output, memory, self.types, sums.sum() / self.divisor)
+            _write_one(self._output, memory, self._types, sums.sum() / self._divisor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def widen(source: Array, target: Array) -> None:
         source: any strides.
         target: another array, any strides.
     """
-    if source.size >= _SMALL and target.dtype == _SINGLE and _compiled(source, target, source):
+    if source.size >= _SMALL and target.dtype == _SINGLE and _compiled(source, target):
         return
     fast = source.dtype == _HALF and target.dtype == _SINGLE and target.flags.c_contiguous
     if fast and source.size >= _SMALL:
@@ -54,7 +54,7 @@ def narrow(source: Array, target: Array, scratch: Array) -> None:
         target: another array, any strides.
         scratch: contiguous array of the shape and type of `source`; overwritten.
     """
-    if source.size >= _SMALL and source.dtype == _SINGLE and _compiled(source, target, target):
+    if source.size >= _SMALL and source.dtype == _SINGLE and _compiled(source, target):
         return
     fast = source.dtype == _SINGLE and target.dtype == _HALF and target.flags.c_contiguous
     if fast and source.size >= _SMALL:
@@ -68,17 +68,19 @@ def narrow(source: Array, target: Array, scratch: Array) -> None:
         np.copyto(target, source, casting="unsafe")
 
 
-def _compiled(source: Array, target: Array, narrow: Array) -> bool:
-    """Casts by a compiled loop; tells whether there is one. `narrow` is the one of both that has 16 bits."""
+def _compiled(source: Array, target: Array) -> bool:
+    """Casts by a compiled loop; tells whether there is one."""
     loop = loops().get((source.dtype, target.dtype))
     if loop is None or not (source.flags.c_contiguous and target.flags.c_contiguous):
         return False
-    if narrow is source:
-        source = source.view(np.uint16)
-    else:
-        target = target.view(np.uint16)
-    loop(source.reshape(-1), target.reshape(-1))
+    loop(bits_of(source), bits_of(target))
     return True
+
+
+def bits_of(array: Array) -> Array:
+    """A contiguous array in one dimension, 16-bit floats by their bits, as compiled loops take it."""
+    flat = array.reshape(-1)
+    return flat.view(np.uint16) if flat.itemsize == 2 else flat
 
 
 @cache

@@ -13,7 +13,7 @@ from aclnn import dtypes
 from aclnn.pythonic import REDUCTIONS, Result
 from aclnn_server.operators import device_smooth_l1
 from aclnn_server.operators.blocks import FEW, elementwise, reduction
-from aclnn_server.operators.casts import has_compiler
+from aclnn_server.operators.casts import bits_of, has_compiler
 from aclnn_server.operators.checks import (
     AtLeast,
     Broadcasts,
@@ -77,11 +77,10 @@ class SmoothL1Gradient:
         loop = loops.get(dtype)
         if loop is None:
             return None
-        bits = np.float32 if dtype.itemsize == 4 else np.uint16
 
         def compute(grad: Array, x: Array, y: Array, out: Array) -> None:
-            flat = [array.view(bits).reshape(-1) for array in (grad, x, y, out)]
-            loop(*flat[:3], self._beta, self._factor, flat[3])
+            inputs = map(bits_of, (grad, x, y))
+            loop(*inputs, self._beta, self._factor, bits_of(out))
 
         return compute
 
