@@ -10,6 +10,9 @@ import grpc
 from tests.service.calling import Stubs
 from tests.waiting import PATIENCE, until
 
+TOLERATED_HANDLES = 8
+"""Threads or files that pools may still make; a leak with each client or call is more."""
+
 
 @dataclass(frozen=True)
 class Held:
@@ -34,3 +37,11 @@ def settled(address: str, pid: int, files: int, patience: float = PATIENCE) -> H
         stubs = Stubs(channel)
         until(lambda: not any(stubs.usage().values()) and Held.by(pid).files <= files, patience)
     return Held.by(pid)
+
+
+def check_flat(before: Held, after: Held, tolerated_bytes: int) -> None:
+    """Checks that nothing has grown, but for so many bytes of fragments and a few handles."""
+    print(f"\nbefore: {before}\nafter:  {after}")  # noqa: T201 - for whoever asks with -s
+    assert after.threads <= before.threads + TOLERATED_HANDLES
+    assert after.files <= before.files + TOLERATED_HANDLES
+    assert after.resident_bytes <= before.resident_bytes + tolerated_bytes

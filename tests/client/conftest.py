@@ -11,6 +11,7 @@ from aclnn_server.backends import open_backend
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 from tests.ascend import building
+from tests.client.submit_server import CALLS
 from tests.service.gated import GatedBackend
 
 
@@ -54,3 +55,9 @@ def gated(gated_server: Server, backend: GatedBackend) -> Iterator[Context]:
     yield context
     backend.gates.open_all()
     context.close()
+
+
+@pytest.fixture(params=CALLS)
+def way(request: pytest.FixtureRequest) -> str:
+    """Each way to carry Submit."""
+    return str(request.param)

@@ -17,7 +17,6 @@ from aclnn_client.submit_call import open_call
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 from tests.client.submit_server import (
-    CALLS,
     PATIENCE,
     SubmitServer,
     answer_all,
@@ -25,12 +24,6 @@ from tests.client.submit_server import (
     malloc,
     number,
 )
-
-
-@pytest.fixture(params=CALLS)
-def way(request: pytest.FixtureRequest) -> str:
-    """Each way to carry Submit."""
-    return str(request.param)
 
 
 class Full:

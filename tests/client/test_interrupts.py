@@ -13,13 +13,7 @@ import pytest
 from aclnn.errors import ServerUnavailable
 from aclnn_client.pending import Pending, run
 from aclnn_client.submit import Submitter
-from tests.client.submit_server import CALLS, SubmitServer, ask, malloc, number
-
-
-@pytest.fixture(params=CALLS)
-def way(request: pytest.FixtureRequest) -> str:
-    """Each way to carry Submit."""
-    return str(request.param)
+from tests.client.submit_server import SubmitServer, ask, malloc, number
 
 
 @pytest.fixture

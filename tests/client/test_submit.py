@@ -27,7 +27,6 @@ from aclnn_client.pending import Pending, run
 from aclnn_client.submit import Submitter
 from aclnn_client.submit_call import DirectCall, PublicCall, open_call
 from tests.client.submit_server import (
-    CALLS,
     PATIENCE,
     SubmitServer,
     answer_all,
@@ -35,12 +34,6 @@ from tests.client.submit_server import (
     malloc,
     number,
 )
-
-
-@pytest.fixture(params=CALLS)
-def way(request: pytest.FixtureRequest) -> str:
-    """Each way to carry Submit."""
-    return str(request.param)
 
 
 @pytest.fixture

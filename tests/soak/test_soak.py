@@ -10,8 +10,6 @@ import queue
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -24,8 +22,10 @@ from aclnn.v1 import operator_service_pb2 as op
 from aclnn.v1 import tensor_pb2 as t
 from aclnn.wire import Batch, BulkRead, BulkWrite
 from aclnn_server.cli.server_process import ServerProcess
+from tests.held import Held, check_flat, settled
 from tests.service.calling import Stubs, Submitting, Unary
 from tests.service.requests import floats, number, outputs, plan, real, run, tensor
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(180)]
 
@@ -34,27 +34,7 @@ MIB = 2**20
 TOLERATED_BYTES = 6 * MIB
 """Growth of the resident memory that fragments may make (2 MiB are seen): a leak of 320 bytes for each of
 the 20,000 calls, or of 32 KiB for each of the 200 clients, is more."""
-TOLERATED_HANDLES = 8
-"""Threads or files that pools may still make; a leak with each client or call is more."""
 LEASE_SECONDS = 1.0
-PATIENCE = 30.0
-
-
-@dataclass(frozen=True)
-class Held:
-    """What a process holds."""
-
-    resident_bytes: int
-    threads: int
-    files: int
-
-    @classmethod
-    def by(cls, pid: int) -> Held:
-        """What this one holds now."""
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        fields = dict(line.split(":\t", 1) for line in lines)
-        files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-        return cls(int(fields["VmRSS"].split()[0]) * 1024, int(fields["Threads"]), files)
 
 
 @pytest.fixture
@@ -70,23 +50,6 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerProcess]:
 def held(process: ServerProcess) -> Callable[[], Held]:
     """Tells what the server holds."""
     return lambda: Held.by(process._process.pid)
-
-
-def check_flat(before: Held, after: Held) -> None:
-    """Checks that nothing has grown."""
-    print(f"\nbefore: {before}\nafter:  {after}")  # noqa: T201 - for whoever asks with -s
-    assert after.threads <= before.threads + TOLERATED_HANDLES
-    assert after.files <= before.files + TOLERATED_HANDLES
-    assert after.resident_bytes <= before.resident_bytes + TOLERATED_BYTES
-
-
-def settled(process: ServerProcess, held: Callable[[], Held], files: int) -> Held:
-    """What the server holds when all contexts have ended, and the connections with them."""
-    until = time.monotonic() + PATIENCE
-    with grpc.insecure_channel(process.address) as channel:
-        while any(Stubs(channel).usage().values()) or held().files > files:
-            assert time.monotonic() < until, (Stubs(channel).usage(), held())
-    return held()
 
 
 # --- clients --------------------------------------------------------------------------------------
@@ -128,10 +91,10 @@ def test_clients_that_come_and_go(process: ServerProcess, held: Callable[[], Hel
         with ThreadPoolExecutor(8) as pool:
             for future in [pool.submit(come_and_go, process.address, index) for index in indices]:
                 future.result(PATIENCE)
-        return settled(process, held, files)
+        return settled(process.address, process._process.pid, files)
 
     before = serve(range(100))
-    check_flat(before, serve(range(200)))
+    check_flat(before, serve(range(200)), TOLERATED_BYTES)
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -200,7 +163,7 @@ def test_calls_of_one_mebibyte(process: ServerProcess, held: Callable[[], Held])
         print(f"\n{CALLS / seconds:.0f} calls of 1 MiB a second")  # noqa: T201 - for whoever asks with -s
         pipeline.close()
         client.close()
-    check_flat(before, after)
+    check_flat(before, after, TOLERATED_BYTES)
 
 
 def test_executors_planned_and_run(process: ServerProcess, held: Callable[[], Held]) -> None:
@@ -220,5 +183,5 @@ def test_executors_planned_and_run(process: ServerProcess, held: Callable[[], He
         plan_and_run(0, 5_000)  # more than are remembered as used
         before = held()
         plan_and_run(5_000, 5_000)
-        check_flat(before, held())
+        check_flat(before, held(), TOLERATED_BYTES)
         client.close()
