@@ -35,7 +35,7 @@ class Case:
     def title(self) -> str:
         return f"{self.operator} {self.variant}".rstrip()
 
-    def prepared(self, device: NumpyDevice) -> Callable[[], None]:
+    def prepared(self, device: NumpyDevice) -> Callable[[], object]:
         """Phase one; gives phase two."""
         specs, memory = zip(*map(_described, self.arguments), strict=True)
         plan = device.plan(f"aclnn{self.operator}", specs)

@@ -4202,6 +4202,52 @@ def aclnnLtTensor(
     execute("aclnnLtTensor", workspace, workspaceSize, executor, stream)
 
 
+def aclnnMaskedSelectGetWorkspaceSize(
+    self: TensorLike,
+    mask: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements where a mask is true, in C order.
+
+    $$out = [self_i \\mid mask_i \\ne 0]$$
+
+    - self and mask broadcast together. Elements are cast to the type of out.
+    - The result has the shape [n], of n elements where the mask is true; it is the first n of out.
+
+    Source: host code of aclnnMaskedSelect (hicann/ops-math, conversion/masked_select_v3).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        mask: const aclTensor* of UINT8, BOOL.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+    """
+    return get_workspace_size(
+        "aclnnMaskedSelect",
+        (
+            self,
+            mask,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMaskedSelect(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMaskedSelect", workspace, workspaceSize, executor, stream)
+
+
 def aclnnMatmulGetWorkspaceSize(
     self: TensorLike,
     mat2: TensorLike,
@@ -5104,6 +5150,90 @@ def aclnnNeg(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnNeg", workspace, workspaceSize, executor, stream)
+
+
+def aclnnNonzeroGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Positions of the elements that are other than 0, in C order.
+
+    - NaN is other than 0.
+    - The result has the shape [n, d], of n such elements of a self with d dimensions. Its elements
+      are
+      the first of out, which has room for all elements of self.
+
+    Source: host code and public documentation of aclnnNonzero (hicann/ops-nn, index/non_zero).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        out: output aclTensor* of INT64.
+    """
+    return get_workspace_size(
+        "aclnnNonzero",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnNonzero(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnNonzero", workspace, workspaceSize, executor, stream)
+
+
+def aclnnNonzeroV2GetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Positions of the elements that are other than 0, in C order.
+
+    - NaN is other than 0.
+    - The result has the shape [d, n], of n such elements of a self with d dimensions. Its elements
+      are
+      the first of out, which has room for all elements of self.
+
+    Source: host code and public documentation of aclnnNonzeroV2 (hicann/ops-nn, index/non_zero).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        out: output aclTensor* of INT64.
+    """
+    return get_workspace_size(
+        "aclnnNonzeroV2",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnNonzeroV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnNonzeroV2", workspace, workspaceSize, executor, stream)
 
 
 def aclnnPermuteGetWorkspaceSize(
@@ -8136,6 +8266,18 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnMaskedSelect": (
+        """
+        aclnnStatus aclnnMaskedSelectGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* mask,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnMatmul": (
         """
         aclnnStatus aclnnMatmulGetWorkspaceSize(
@@ -8351,6 +8493,28 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "aclnnNeg": (
         """
         aclnnStatus aclnnNegGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnNonzero": (
+        """
+        aclnnStatus aclnnNonzeroGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnNonzeroV2": (
+        """
+        aclnnStatus aclnnNonzeroV2GetWorkspaceSize(
             const aclTensor* self,
             aclTensor* out,
             uint64_t* workspaceSize,

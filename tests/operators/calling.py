@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aclnn.tensors import describe
-from aclnn_server.backends.base import Device, Plan
+from aclnn_server.backends.base import Device, Plan, Shapes
 from aclnn_server.backends.numpy import NumpyDevice
 from aclnn_server.operators.catalogue import lookup
 from aclnn_server.operators.products import REFERENCE, product
@@ -41,12 +41,23 @@ def device(threads: int = 1, soc: str = REFERENCE.name) -> NumpyDevice:
 
 def call(operator: str, *arguments: Argument, on: Device | None = None) -> Plan:
     """Plans and runs an operator in place on arrays; a sequence of views shares memory as they do."""
-    on = on or device()
+    return _both_phases(operator, arguments, on or device())[0]
+
+
+def shapes(operator: str, *arguments: Argument, on: Device | None = None) -> dict[str, Any]:
+    """The same, for an operator whose run tells the shapes of its results: those shapes."""
+    found = _both_phases(operator, arguments, on or device())[1]
+    assert found is not None
+    return dict(found)
+
+
+def _both_phases(
+    operator: str, arguments: Sequence[Argument], on: Device
+) -> tuple[Plan, Shapes | None]:
     described = [_describe(argument) for argument in arguments]
     plan = on.plan(operator, [value for value, _ in described])
     workspace = on.allocate(plan.workspace_bytes) if plan.workspace_bytes else None
-    on.run(plan, [storage for _, storage in described], workspace, None)
-    return plan
+    return plan, on.run(plan, [storage for _, storage in described], workspace, None)
 
 
 def _describe(argument: Argument) -> tuple[Any, Any]:

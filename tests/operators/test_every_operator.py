@@ -97,6 +97,8 @@ def test_no_dimensions_no_elements_and_one_element(
     made.run()
     if operator.name in ("aclnnNLLLoss", "aclnnBatchNorm") or dtype.kind != "float":
         return  # they leave an output as it is; and a small integer may be 7
+    if operator.shaped_by_data:
+        return  # what is behind the result is left as it is
     for name, array in made.outputs.items():
         assert not ((array == 7) & (before[name] == 7)).any()
 

@@ -46,6 +46,9 @@ DeviceStream = Any
 Check = Callable[[], None]
 """Raises an AclnnError where a computation that runs is not wanted any more."""
 
+Shapes = Mapping[str, tuple[int, ...]]
+"""Shapes of outputs that only their elements tell, by name of the parameter."""
+
 Storage = Memory | tuple[Memory, ...] | None
 """Memory of one argument: of a tensor, of each tensor of a list, or ``None`` for every other kind."""
 
@@ -67,6 +70,8 @@ class OperatorInfo:
     """Names of other backends that can run it."""
     python: Pythonic | None = None
     """The one-line Python form, where there is one."""
+    shaped_by_data: tuple[str, ...] = ()
+    """Outputs that are given as large as they may become, and of which the run tells how large they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +228,13 @@ class Device(ABC):
         storages: Sequence[Storage],
         workspace: Memory | None,
         stream: DeviceStream,
-    ) -> None:
+    ) -> Shapes | None:
         """Phase two: computes. `storages` is parallel to ``plan.arguments``; a tensor's memory begins with
         its storage and holds all of it. `stream` is what :meth:`create_stream` made.
+
+        Gives the shapes of the outputs of :attr:`OperatorInfo.shaped_by_data`, whose elements are the first
+        of the output, in C order. ``None`` where the operator has none, or where nothing is known before the
+        stream is synchronised.
 
         Raises:
             AclnnError: the computation failed; where it is only queued, :meth:`synchronize` raises that.

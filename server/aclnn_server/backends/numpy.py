@@ -20,6 +20,7 @@ from aclnn_server.backends.base import (
     DeviceStream,
     OperatorInfo,
     Plan,
+    Shapes,
     Storage,
     Value,
 )
@@ -104,16 +105,17 @@ class NumpyDevice(HostDevice):
         storages: Sequence[Storage],
         workspace: Array | None,
         stream: DeviceStream,
-    ) -> None:
+    ) -> Shapes | None:
         """Computes before it returns, in the calling thread and, for large tensors, in others."""
         parameters = lookup(plan.operator).signature.parameters
         memory = {row.name: storage for row, storage in zip(parameters, storages, strict=True)}
         try:
-            plan.prepared.run(memory, workspace, stream or self._threads)
+            shapes: Shapes | None = plan.prepared.run(memory, workspace, stream or self._threads)
         except MemoryError:
             raise OutOfMemoryError(
                 "the host has no room for the blocks in work", operator=plan.operator
             ) from None
+        return shapes
 
     def create_stream(self, check: Check | None = None) -> DeviceStream:
         """The threads, asking `check` between the blocks of a computation."""
@@ -144,6 +146,7 @@ def operator_info(operator: Operator, rules: Product) -> OperatorInfo:
         {name: rules.allowed(types) for name, types in operator.dtypes.items()},
         operator.refused_because(rules),
         python=operator.python,
+        shaped_by_data=operator.shaped_by_data,
     )
 
 

@@ -40,6 +40,7 @@ FAMILIES = (
     "movement:MOVEMENT",
     "indexing:INDEXING",
     "scattering:SCATTERING",
+    "selecting:SELECTING",
     "joining:JOINING",
     "creation:CREATION",
     "triangles:TRIANGLES",

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Memory = Mapping[str, Array]
 """uint8 array of each tensor's storage, by name of the parameter."""
+Shapes = Mapping[str, tuple[int, ...]]
+"""Shapes of outputs that only their elements tell, by name of the parameter."""
 
 
 class Call:
@@ -99,8 +101,12 @@ class Work(Protocol):
     def workspace_bytes(self) -> int:
         """Scratch memory that a run needs, a multiple of 512."""
 
-    def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
-        """Computes in place on the storages, with `workspace` as scratch."""
+    def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> Shapes | None:
+        """Computes in place on the storages, with `workspace` as scratch.
+
+        Gives the shapes of the operator's outputs of :attr:`Operator.shaped_by_data`, if it has any. Their
+        elements are the first of the output, in C order; those behind them are as they were.
+        """
 
 
 Planner = Callable[[Call], Work]
@@ -123,6 +129,8 @@ class Operator:
     """Products that do not have the operator."""
     python: Pythonic | None = None
     """The one-line Python form, where there is one."""
+    shaped_by_data: tuple[str, ...] = ()
+    """Outputs that are given as large as they may become, and of which the run tells how large they are."""
 
     @property
     def name(self) -> str:
@@ -218,6 +226,7 @@ class Family:
         optional: Sequence[str] = (),
         missing_on: Sequence[Product] = (),
         python: OneLine | None = None,
+        shaped_by_data: Sequence[str] = (),
     ) -> Callable[[Planner], Operator]:
         """Defines an operator by the function that plans its work.
 
@@ -228,6 +237,7 @@ class Family:
             optional: pointers that may be null, besides those whose names say so.
             missing_on: products that do not have it.
             python: the one-line Python form.
+            shaped_by_data: outputs whose shape only the run tells.
         """
 
         def define(planner: Planner) -> Operator:
@@ -240,6 +250,7 @@ class Family:
                 optional=optional,
                 missing_on=missing_on,
                 python=python,
+                shaped_by_data=shaped_by_data,
             )
 
         return define
@@ -255,6 +266,7 @@ class Family:
         optional: Sequence[str] = (),
         missing_on: Sequence[Product] = (),
         python: OneLine | None = None,
+        shaped_by_data: Sequence[str] = (),
     ) -> Operator:
         """Defines an operator of a table's row; the arguments are those of :meth:`operator`, and:
 
@@ -272,6 +284,7 @@ class Family:
             planner,
             frozenset(missing_on),
             python.of(signature) if python else None,
+            tuple(shaped_by_data),
         )
         self.operators.append(operator)
         return operator

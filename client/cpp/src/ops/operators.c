@@ -68,6 +68,7 @@
 #include "aclnnop/aclnn_logsoftmax_backward.h"
 #include "aclnnop/aclnn_lt_scalar.h"
 #include "aclnnop/aclnn_lt_tensor.h"
+#include "aclnnop/aclnn_masked_select.h"
 #include "aclnnop/aclnn_matmul.h"
 #include "aclnnop/aclnn_max_dim.h"
 #include "aclnnop/aclnn_maximum.h"
@@ -84,6 +85,8 @@
 #include "aclnnop/aclnn_neg.h"
 #include "aclnnop/aclnn_nll_loss.h"
 #include "aclnnop/aclnn_nll_loss_backward.h"
+#include "aclnnop/aclnn_nonzero.h"
+#include "aclnnop/aclnn_nonzero_v2.h"
 #include "aclnnop/aclnn_ones.h"
 #include "aclnnop/aclnn_permute.h"
 #include "aclnnop/aclnn_pow.h"
@@ -2688,6 +2691,35 @@ aclnnStatus aclnnLtTensor(
   return aclnnServeExecute(&kLtTensor, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kMaskedSelectParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"mask", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kMaskedSelect = {"aclnnMaskedSelect", kMaskedSelectParameters, 3};
+
+aclnnStatus aclnnMaskedSelectGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* mask,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = mask},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kMaskedSelect, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnMaskedSelect(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kMaskedSelect, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kMatmulParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"mat2", ACLNN_SERVE_TENSOR, false},
@@ -3236,6 +3268,58 @@ aclnnStatus aclnnNeg(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kNeg, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kNonzeroParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kNonzero = {"aclnnNonzero", kNonzeroParameters, 2};
+
+aclnnStatus aclnnNonzeroGetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kNonzero, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnNonzero(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kNonzero, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kNonzeroV2Parameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kNonzeroV2 = {"aclnnNonzeroV2", kNonzeroV2Parameters, 2};
+
+aclnnStatus aclnnNonzeroV2GetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kNonzeroV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnNonzeroV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kNonzeroV2, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kPermuteParameters[] = {

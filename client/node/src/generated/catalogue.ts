@@ -472,6 +472,11 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "other", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnMaskedSelect: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "mask", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnMatmul: [
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "mat2", false, false],
@@ -573,6 +578,14 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "out", true, false],
   ],
   aclnnNeg: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnNonzero: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnNonzeroV2: [
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
   ],

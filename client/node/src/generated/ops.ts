@@ -3799,6 +3799,48 @@ export function aclnnLtTensor(
 }
 
 /**
+ * Elements where a mask is true, in C order.
+ *
+ * $$out = [self_i \mid mask_i \ne 0]$$
+ *
+ * - self and mask broadcast together. Elements are cast to the type of out.
+ * - The result has the shape [n], of n elements where the mask is true; it is the first n of out.
+ *
+ * Source: host code of aclnnMaskedSelect (hicann/ops-math, conversion/masked_select_v3).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ * @param mask const aclTensor* of UINT8, BOOL.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ */
+export function aclnnMaskedSelectGetWorkspaceSize(
+  self: TensorLike,
+  mask: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaskedSelectGetWorkspaceSize(
+  named: { self: TensorLike; mask: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaskedSelectGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMaskedSelect", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMaskedSelect(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMaskedSelect", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Product of matrices, vectors or batches of matrices.
  *
  * $$out = self \cdot mat2$$
@@ -4613,6 +4655,84 @@ export function aclnnNeg(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnNeg", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Positions of the elements that are other than 0, in C order.
+ *
+ * - NaN is other than 0.
+ * - The result has the shape [n, d], of n such elements of a self with d dimensions. Its elements
+ *   are
+ *   the first of out, which has room for all elements of self.
+ *
+ * Source: host code and public documentation of aclnnNonzero (hicann/ops-nn, index/non_zero).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ * @param out output aclTensor* of INT64.
+ */
+export function aclnnNonzeroGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnNonzeroGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnNonzeroGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnNonzero", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnNonzero(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnNonzero", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Positions of the elements that are other than 0, in C order.
+ *
+ * - NaN is other than 0.
+ * - The result has the shape [d, n], of n such elements of a self with d dimensions. Its elements
+ *   are
+ *   the first of out, which has room for all elements of self.
+ *
+ * Source: host code and public documentation of aclnnNonzeroV2 (hicann/ops-nn, index/non_zero).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ * @param out output aclTensor* of INT64.
+ */
+export function aclnnNonzeroV2GetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnNonzeroV2GetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnNonzeroV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnNonzeroV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnNonzeroV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnNonzeroV2", workspace, workspaceSize, executor, stream);
 }
 
 /**
