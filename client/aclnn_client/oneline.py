@@ -247,5 +247,6 @@ async def _run(
     call = encode(signature, in_order(form, signature, inputs, attributes, outputs))
     executor = Executor(context, call, context.commands.next_id(), repeatable=False)
     await executor.plan(wait=wait)
-    await executor.execute(stream)
+    # Who does not wait for the plan asks for the results next: one request, however busy the machine is.
+    await executor.execute(stream, hold=not wait and context.commands.blocking)
     return outputs

@@ -160,16 +160,26 @@ class Submitter:
                     self.lingers = True
                     self._linger.watch(self)
                     return
-                self._flush()
-                lead = bool(self._outbox) and self._take_lead()
+                lead = self._flush_or_lead()
             if lead:
-                limit = _Limit(self._timeout, interrupts)
-                self._lead(lambda: not self._outbox, limit)
+                self._empty_outbox(interrupts)
 
     def send_lingering(self) -> None:
-        """Sends what is held back."""
-        with contextlib.suppress(AclnnError):  # told to those whose commands they are
-            self.submit(())
+        """Sends what lingers, where nobody else has by now."""
+        # Failures are told to those whose commands they are.
+        with contextlib.suppress(AclnnError), held_back(self._requests.wake) as interrupts:
+            with self._lock:
+                lead = self.lingers and self._flush_or_lead()
+            if lead:
+                self._empty_outbox(interrupts)
+
+    def _flush_or_lead(self) -> bool:
+        """Sends what it can; whether the caller has the lead, to send the rest. The lock is held."""
+        self._flush()
+        return bool(self._outbox) and self._take_lead()
+
+    def _empty_outbox(self, interrupts: Interrupts) -> None:
+        self._lead(lambda: not self._outbox, _Limit(self._timeout, interrupts))
 
     @property
     def closed(self) -> bool:

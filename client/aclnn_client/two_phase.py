@@ -144,8 +144,13 @@ class Executor:
         stream: AnyStream | None,
         workspace: pb.Workspace | None = None,
         others: Bindings | None = None,
+        *,
+        hold: bool = False,
     ) -> None:
-        """Sends phase two; see :func:`execute`. Without `workspace` the server lends its own."""
+        """Sends phase two; see :func:`execute`. Without `workspace` the server lends its own.
+
+        With `hold`, it goes with what the caller sends next.
+        """
         context = self.context
         stream = context.default_stream if stream is None else stream
         if stream.context is not context:
@@ -172,7 +177,7 @@ class Executor:
             bindings,
             asynchronous=True,
         )
-        self._send(request, stream, bound)
+        self._send(request, stream, bound, hold=hold)
         if context.commands.submitter.congestion() is not None:
             await context.commands.room()
 
@@ -181,9 +186,12 @@ class Executor:
         request: list[bytes],
         stream: AnyStream,
         bound: dict[tuple[int, int], AnyTensor[Any]],
+        *,
+        hold: bool,
     ) -> None:
         commands = self.context.commands
-        commands.submit(commands.posted("execute", request, place=stream.stream_id), linger=True)
+        posted = commands.posted("execute", request, place=stream.stream_id)
+        commands.submit(posted, hold=hold, linger=True)
         stream.note_work(*(tensor.buffer for tensor in (self._call.tensors | bound).values()))
         if not self.repeatable:
             self._ended = True
