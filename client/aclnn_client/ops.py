@@ -869,6 +869,112 @@ def aclnnBatchNorm(
     execute("aclnnBatchNorm", workspace, workspaceSize, executor, stream)
 
 
+def aclnnBernoulliGetWorkspaceSize(
+    self: TensorLike,
+    prob: ScalarLike,
+    seed: int,
+    offset: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Fills a tensor with 1 or 0, of which 1 has a given probability.
+
+    $$P(out_i = 1) = prob$$
+
+    - prob is from 0 to 1.
+    - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+      NPU.
+    - Deterministic, at any number of threads and layout in memory.
+
+    Source: host code of aclnnBernoulli (hicann/ops-math, random/dsa_gen_bit_mask).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        prob: const aclScalar*.
+        seed: int64_t.
+        offset: int64_t.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnBernoulli",
+        (
+            self,
+            prob,
+            seed,
+            offset,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBernoulli(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBernoulli", workspace, workspaceSize, executor, stream)
+
+
+def aclnnBernoulliTensorGetWorkspaceSize(
+    self: TensorLike,
+    prob: TensorLike,
+    seed: int,
+    offset: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Fills a tensor with 1 or 0, of which 1 has a given probability.
+
+    $$P(out_i = 1) = prob_i$$
+
+    - prob is a tensor that broadcasts to the shape of the other.
+    - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+      NPU.
+    - Deterministic, at any number of threads and layout in memory.
+
+    Source: host code of aclnnBernoulliTensor (hicann/ops-math, random/dsa_gen_bit_mask).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+        prob: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
+        seed: int64_t.
+        offset: int64_t.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnBernoulliTensor",
+        (
+            self,
+            prob,
+            seed,
+            offset,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBernoulliTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBernoulliTensor", workspace, workspaceSize, executor, stream)
+
+
 def aclnnBinaryCrossEntropyGetWorkspaceSize(
     self: TensorLike,
     target: TensorLike,
@@ -2691,6 +2797,106 @@ def aclnnInplaceAdds(
     execute("aclnnInplaceAdds", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceBernoulliGetWorkspaceSize(
+    selfRef: TensorLike,
+    prob: ScalarLike,
+    seed: int,
+    offset: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Fills a tensor with 1 or 0, of which 1 has a given probability.
+
+    $$P(selfRef_i = 1) = prob$$
+
+    - prob is from 0 to 1.
+    - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+      NPU.
+    - Deterministic, at any number of threads and layout in memory.
+
+    Source: host code of aclnnInplaceBernoulli (hicann/ops-math, random/dsa_gen_bit_mask).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64.
+        prob: const aclScalar*.
+        seed: int64_t.
+        offset: int64_t.
+    """
+    return get_workspace_size(
+        "aclnnInplaceBernoulli",
+        (
+            selfRef,
+            prob,
+            seed,
+            offset,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceBernoulli(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceBernoulli", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceBernoulliTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    prob: TensorLike,
+    seed: int,
+    offset: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Fills a tensor with 1 or 0, of which 1 has a given probability.
+
+    $$P(selfRef_i = 1) = prob_i$$
+
+    - prob is a tensor that broadcasts to the shape of the other.
+    - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+      NPU.
+    - Deterministic, at any number of threads and layout in memory.
+
+    Source: host code of aclnnInplaceBernoulliTensor (hicann/ops-math, random/dsa_gen_bit_mask).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64.
+        prob: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
+        seed: int64_t.
+        offset: int64_t.
+    """
+    return get_workspace_size(
+        "aclnnInplaceBernoulliTensor",
+        (
+            selfRef,
+            prob,
+            seed,
+            offset,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceBernoulliTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceBernoulliTensor", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceCopyGetWorkspaceSize(
     selfRef: TensorLike,
     src: TensorLike,
@@ -2920,6 +3126,61 @@ def aclnnInplaceMuls(
     execute("aclnnInplaceMuls", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceNormalGetWorkspaceSize(
+    selfRef: TensorLike,
+    mean: float,
+    std: float,
+    seed: int,
+    offset: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Fills a tensor with numbers of a normal distribution.
+
+    $$selfRef_i \\sim N(mean, std^2)$$
+
+    - Drawn in FLOAT, of a DOUBLE tensor in DOUBLE, then cast to the type of selfRef.
+    - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+      NPU.
+    - Deterministic, at any number of threads and layout in memory.
+
+    Source: host code of aclnnInplaceNormal (hicann/ops-math, random/dsa_random_normal), which
+    reports a
+    negative std as a null pointer.
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
+        mean: float.
+        std: float.
+        seed: int64_t.
+        offset: int64_t.
+    """
+    return get_workspace_size(
+        "aclnnInplaceNormal",
+        (
+            selfRef,
+            mean,
+            std,
+            seed,
+            offset,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceNormal(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceNormal", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceOneGetWorkspaceSize(
     selfRef: TensorLike,
     *,
@@ -2950,6 +3211,61 @@ def aclnnInplaceOne(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceOne", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceRandomGetWorkspaceSize(
+    selfRef: TensorLike,
+    from_: int,
+    to: int,
+    seed: int,
+    offset: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Fills a tensor with whole numbers of a range, all equally likely.
+
+    $$selfRef_i \\sim U\\{from, \\dots, to - 1\\}$$
+
+    - Drawn in INT64, then cast to the type of selfRef. What a float type would round to `to` is the
+      greatest
+      number below it.
+    - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+      NPU.
+    - Deterministic, at any number of threads and layout in memory.
+
+    Source: host code of aclnnInplaceRandom (hicann/ops-math, random/dsa_random_uniform).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        from_: int64_t.
+        to: int64_t.
+        seed: int64_t.
+        offset: int64_t.
+    """
+    return get_workspace_size(
+        "aclnnInplaceRandom",
+        (
+            selfRef,
+            from_,
+            to,
+            seed,
+            offset,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceRandom(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceRandom", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceReluGetWorkspaceSize(
@@ -3040,6 +3356,62 @@ def aclnnInplaceSub(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceSub", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceUniformGetWorkspaceSize(
+    selfRef: TensorLike,
+    from_: float,
+    to: float,
+    seed: int,
+    offset: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Fills a tensor with numbers of an interval, all equally likely.
+
+    $$selfRef_i \\sim U[from, to)$$
+
+    - Drawn in FLOAT, of a DOUBLE tensor in DOUBLE, with as many digits as the type of selfRef has.
+      What would
+      be rounded to `to` is `from`.
+    - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+      NPU.
+    - Deterministic, at any number of threads and layout in memory.
+
+    Source: the public documentation of aclnnInplaceUniform (hicann/ops-math,
+    random/dsa_random_uniform).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
+        from_: double.
+        to: double.
+        seed: uint64_t.
+        offset: uint64_t.
+    """
+    return get_workspace_size(
+        "aclnnInplaceUniform",
+        (
+            selfRef,
+            from_,
+            to,
+            seed,
+            offset,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceUniform(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceUniform", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceZeroGetWorkspaceSize(
@@ -4827,6 +5199,61 @@ def aclnnMuls(
     execute("aclnnMuls", workspace, workspaceSize, executor, stream)
 
 
+def aclnnMultinomialGetWorkspaceSize(
+    self: TensorLike,
+    numsamples: int,
+    replacement: bool,
+    seed: int,
+    offset: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Numbers of categories, drawn with a probability that is their share of the weights.
+
+    - self is a row of weights, or a matrix of them; they need not add up to 1.
+    - Without replacement each category is drawn once at most.
+    - Weights that are negative or not finite, rows without a weight, and rows of fewer categories
+      with a
+      weight than are drawn, make the execution fail. Devices leave that open.
+    - What is drawn follows from seed and offset alone; it is not what an NPU draws.
+
+    Source: host code of aclnnMultinomial (hicann/ops-math, random/dsa_random_uniform).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
+        numsamples: int64_t.
+        replacement: bool.
+        seed: int64_t.
+        offset: int64_t.
+        out: output aclTensor* of INT64.
+    """
+    return get_workspace_size(
+        "aclnnMultinomial",
+        (
+            self,
+            numsamples,
+            replacement,
+            seed,
+            offset,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMultinomial(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMultinomial", workspace, workspaceSize, executor, stream)
+
+
 def aclnnMvGetWorkspaceSize(
     self: TensorLike,
     vec: TensorLike,
@@ -5471,6 +5898,51 @@ def aclnnProdDim(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnProdDim", workspace, workspaceSize, executor, stream)
+
+
+def aclnnRandpermGetWorkspaceSize(
+    n: int,
+    seed: int,
+    offset: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The whole numbers below n, in random order.
+
+    Every order is equally likely. It follows from seed and offset alone; it is not that which an
+    NPU draws.
+
+    Source: host code of aclnnRandperm (hicann/ops-math, random/stateless_randperm).
+
+    Args:
+        n: int64_t.
+        seed: int64_t.
+        offset: int64_t.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+    """
+    return get_workspace_size(
+        "aclnnRandperm",
+        (
+            n,
+            seed,
+            offset,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnRandperm(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnRandperm", workspace, workspaceSize, executor, stream)
 
 
 def aclnnReciprocalGetWorkspaceSize(
@@ -7433,6 +7905,34 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("runningMean", "runningVar", "output", "saveMean", "saveInvstd"),
         ("weight", "bias", "runningMean", "runningVar", "saveMean", "saveInvstd"),
     ),
+    "aclnnBernoulli": (
+        """
+        aclnnStatus aclnnBernoulliGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* prob,
+            int64_t seed,
+            int64_t offset,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnBernoulliTensor": (
+        """
+        aclnnStatus aclnnBernoulliTensorGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* prob,
+            int64_t seed,
+            int64_t offset,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnBinaryCrossEntropy": (
         """
         aclnnStatus aclnnBinaryCrossEntropyGetWorkspaceSize(
@@ -7890,6 +8390,32 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceBernoulli": (
+        """
+        aclnnStatus aclnnInplaceBernoulliGetWorkspaceSize(
+            const aclTensor* selfRef,
+            const aclScalar* prob,
+            int64_t seed,
+            int64_t offset,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceBernoulliTensor": (
+        """
+        aclnnStatus aclnnInplaceBernoulliTensorGetWorkspaceSize(
+            const aclTensor* selfRef,
+            const aclTensor* prob,
+            int64_t seed,
+            int64_t offset,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceCopy": (
         """
         aclnnStatus aclnnInplaceCopyGetWorkspaceSize(
@@ -7945,10 +8471,38 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceNormal": (
+        """
+        aclnnStatus aclnnInplaceNormalGetWorkspaceSize(
+            const aclTensor* selfRef,
+            float mean,
+            float std,
+            int64_t seed,
+            int64_t offset,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceOne": (
         """
         aclnnStatus aclnnInplaceOneGetWorkspaceSize(
             const aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceRandom": (
+        """
+        aclnnStatus aclnnInplaceRandomGetWorkspaceSize(
+            const aclTensor* selfRef,
+            int64_t from,
+            int64_t to,
+            int64_t seed,
+            int64_t offset,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -7971,6 +8525,20 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclTensor* selfRef,
             const aclTensor* other,
             const aclScalar* alpha,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceUniform": (
+        """
+        aclnnStatus aclnnInplaceUniformGetWorkspaceSize(
+            const aclTensor* selfRef,
+            double from,
+            double to,
+            uint64_t seed,
+            uint64_t offset,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -8420,6 +8988,21 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnMultinomial": (
+        """
+        aclnnStatus aclnnMultinomialGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t numsamples,
+            bool replacement,
+            int64_t seed,
+            int64_t offset,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnMv": (
         """
         aclnnStatus aclnnMvGetWorkspaceSize(
@@ -8578,6 +9161,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             int64_t dim,
             bool keepDim,
             aclDataType dtype,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnRandperm": (
+        """
+        aclnnStatus aclnnRandpermGetWorkspaceSize(
+            int64_t n,
+            int64_t seed,
+            int64_t offset,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from aclnn import dtypes
+from aclnn.tensors import Scalar
 from tests.operators.special_samples import Making, Values, numbers
 
 # --- results as large as their elements make them ------------------------------------------------------
@@ -24,9 +25,47 @@ def _positions(make: Making) -> Values:
     return {"self": own, "out": make.out(count, rank, dtype=np.int64)}
 
 
+# --- random numbers ------------------------------------------------------------------------------------
+
+
+def _uniform(make: Making) -> Values:
+    return {"from": 0.25, "to": 0.75}
+
+
+def _whole(make: Making) -> Values:
+    return {"from": 1, "to": 2 if make.dtype.kind == "bool" else 5}
+
+
+def _chance(make: Making) -> Values:
+    return {"prob": Scalar(0.5, "FLOAT")}
+
+
+def _chances(make: Making) -> Values:
+    own, prob = make.numbers(*make.shape), np.full(make.shape[-1:], 0.5, np.float32)
+    return {"self": own, "selfRef": own, "prob": prob, "out": make.out(*make.shape)}
+
+
+def _permutation(make: Making) -> Values:
+    return {"n": 7, "out": make.out(7)}
+
+
+def _samples(make: Making) -> Values:
+    shape = make.shape[-2:]
+    out = make.out(*shape[:-1], 3, dtype=np.int64)
+    return {"self": make.numbers(*shape), "numsamples": 3, "replacement": True, "out": out}
+
+
 FURTHER: dict[str, Callable[[Making], Values]] = {
     "MaskedSelect": _masked,
     "Nonzero": _positions,
     "NonzeroV2": _positions,
+    "InplaceUniform": _uniform,
+    "InplaceRandom": _whole,
+    "Bernoulli": _chance,
+    "InplaceBernoulli": _chance,
+    "BernoulliTensor": _chances,
+    "InplaceBernoulliTensor": _chances,
+    "Randperm": _permutation,
+    "Multinomial": _samples,
 }
 """By C name without the aclnn prefix: the arguments that are not as those of an elementwise operator."""

@@ -119,6 +119,7 @@ _PLAIN: Mapping[Kind, Argument] = {
     Kind.INT64: 0,
     Kind.INT32: 0,
     Kind.INT8: 0,
+    Kind.UINT64: 0,
     Kind.BOOL: False,
     Kind.DOUBLE: 1.0,
     Kind.FLOAT: 1.0,

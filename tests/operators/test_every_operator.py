@@ -35,8 +35,9 @@ NOT_FOR = {
 """Types that are refused in a tensor of every place: selfRef cannot hold a quotient, which is FLOAT."""
 NO_COMPLEX_EMPTY = {"aclnnMean", "aclnnProd", "aclnnProdDim", "aclnnReduceSum"}
 """Operators that have no neutral element of complex numbers, as the vendor's do not."""
-STEPS = {"aclnnArgMax", "aclnnMaxDim", "aclnnCumsum"}
-"""Operators of which a small difference of the inputs makes a large one of the results."""
+STEPS = {"aclnnArgMax", "aclnnMaxDim", "aclnnCumsum", "aclnnInplaceUniform"}
+"""Operators of which a small difference of the inputs makes a large one of the results, or another number of
+digits."""
 
 
 def _types(operator: Operator) -> list[DType]:

@@ -15,7 +15,7 @@ from tests.operators.calling import Argument, device
 from tests.operators.samples import Sample, sample
 
 EVERY = pytest.mark.parametrize("operator", built_in().values(), ids=lambda row: row.name)
-INTERNAL = {"aclnnArange", "aclnnStack"}
+INTERNAL = {"aclnnArange", "aclnnInplaceRandom", "aclnnRandperm", "aclnnStack"}
 """Operators of which the vendor's report a null pointer as an internal one."""
 COPIES = ("aclnnCast", "aclnnInplaceCopy", "aclnnInplaceZero")
 """Operators that may take a type which no other has."""

@@ -37,6 +37,7 @@ _FILES: Mapping[str, str] = MappingProxyType(
         "Adds": "add",
         "ArgMax": "argmax",
         "BatchMatMul": "batch_matmul",
+        "BernoulliTensor": "bernoulli",
         "ClampMax": "clamp",
         "ClampMin": "clamp",
         "Copy": "copy",

@@ -41,6 +41,7 @@ FAMILIES = (
     "indexing:INDEXING",
     "scattering:SCATTERING",
     "selecting:SELECTING",
+    "drawing:DRAWING",
     "joining:JOINING",
     "creation:CREATION",
     "triangles:TRIANGLES",

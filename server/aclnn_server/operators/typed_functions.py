@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -124,9 +125,11 @@ def names_used(functions: str) -> list[str]:
 def pair(operator: Described) -> str:
     """The two functions of an operator."""
     parameters = operator.signature.parameters
-    arguments = "".join(f"    {row.name}: {python_type(row)},\n" for row in parameters)
-    lines = "".join(f"            {row.name},\n" for row in parameters)
-    values = f"\n{lines}        " if len(parameters) > 1 else f"{parameters[0].name},"
+    names = [python_name(row) for row in parameters]
+    pairs = zip(names, parameters, strict=True)
+    arguments = "".join(f"    {name}: {python_type(row)},\n" for name, row in pairs)
+    lines = "".join(f"            {name},\n" for name in names)
+    values = f"\n{lines}        " if len(names) > 1 else f"{names[0]},"
     return f'''def {operator.name}GetWorkspaceSize(
 {arguments}    *,
     repeatable: bool = False,
@@ -155,13 +158,20 @@ def {operator.name}(
 '''
 
 
+def python_name(parameter: Parameter) -> str:
+    """The name of a parameter; one that is a word of Python's has an underscore behind it."""
+    return f"{parameter.name}_" if keyword.iskeyword(parameter.name) else parameter.name
+
+
 def python_type(parameter: Parameter) -> str:
     """The type of what Python gives for a parameter."""
     return _TYPES[parameter.kind] + (" | None" if parameter.optional else "")
 
 
 def _documentation(operator: Described) -> str:
-    rows = [f"    {row.name}: {role(operator, row)}" for row in operator.signature.parameters]
+    rows = [
+        f"    {python_name(row)}: {role(operator, row)}" for row in operator.signature.parameters
+    ]
     text = operator.description.replace("\\", "\\\\")
     lines = [*text.splitlines(), "", "Args:", *rows]
     return "\n".join(map(_fitted, lines))

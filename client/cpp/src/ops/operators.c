@@ -14,6 +14,7 @@
 #include "aclnnop/aclnn_argmax.h"
 #include "aclnnop/aclnn_batch_matmul.h"
 #include "aclnnop/aclnn_batch_norm.h"
+#include "aclnnop/aclnn_bernoulli.h"
 #include "aclnnop/aclnn_binary_cross_entropy.h"
 #include "aclnnop/aclnn_binary_cross_entropy_backward.h"
 #include "aclnnop/aclnn_binary_cross_entropy_with_logits.h"
@@ -79,6 +80,7 @@
 #include "aclnnop/aclnn_mse_loss_backward.h"
 #include "aclnnop/aclnn_mse_loss_out.h"
 #include "aclnnop/aclnn_mul.h"
+#include "aclnnop/aclnn_multinomial.h"
 #include "aclnnop/aclnn_mv.h"
 #include "aclnnop/aclnn_ne_scalar.h"
 #include "aclnnop/aclnn_ne_tensor.h"
@@ -87,11 +89,14 @@
 #include "aclnnop/aclnn_nll_loss_backward.h"
 #include "aclnnop/aclnn_nonzero.h"
 #include "aclnnop/aclnn_nonzero_v2.h"
+#include "aclnnop/aclnn_normal.h"
 #include "aclnnop/aclnn_ones.h"
 #include "aclnnop/aclnn_permute.h"
 #include "aclnnop/aclnn_pow.h"
 #include "aclnnop/aclnn_pow_tensor_tensor.h"
 #include "aclnnop/aclnn_prod.h"
+#include "aclnnop/aclnn_random.h"
+#include "aclnnop/aclnn_randperm.h"
 #include "aclnnop/aclnn_reciprocal.h"
 #include "aclnnop/aclnn_reduce_sum.h"
 #include "aclnnop/aclnn_relu.h"
@@ -125,6 +130,7 @@
 #include "aclnnop/aclnn_tril.h"
 #include "aclnnop/aclnn_triu.h"
 #include "aclnnop/aclnn_trunc.h"
+#include "aclnnop/aclnn_uniform.h"
 #include "aclnnop/aclnn_var.h"
 #include "aclnnop/aclnn_zero.h"
 
@@ -666,6 +672,76 @@ aclnnStatus aclnnBatchNorm(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kBatchNorm, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBernoulliParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"prob", ACLNN_SERVE_SCALAR, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBernoulli = {"aclnnBernoulli", kBernoulliParameters, 5};
+
+aclnnStatus aclnnBernoulliGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* prob,
+    int64_t seed,
+    int64_t offset,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = prob},
+      {.int64Value = seed},
+      {.int64Value = offset},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kBernoulli, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBernoulli(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBernoulli, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBernoulliTensorParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"prob", ACLNN_SERVE_TENSOR, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBernoulliTensor = {"aclnnBernoulliTensor", kBernoulliTensorParameters, 5};
+
+aclnnStatus aclnnBernoulliTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* prob,
+    int64_t seed,
+    int64_t offset,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = prob},
+      {.int64Value = seed},
+      {.int64Value = offset},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kBernoulliTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBernoulliTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBernoulliTensor, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kBinaryCrossEntropyParameters[] = {
@@ -1780,6 +1856,70 @@ aclnnStatus aclnnInplaceAdds(
   return aclnnServeExecute(&kInplaceAdds, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceBernoulliParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"prob", ACLNN_SERVE_SCALAR, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+};
+static const aclnnServeOperator kInplaceBernoulli = {"aclnnInplaceBernoulli", kInplaceBernoulliParameters, 4};
+
+aclnnStatus aclnnInplaceBernoulliGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclScalar* prob,
+    int64_t seed,
+    int64_t offset,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = prob},
+      {.int64Value = seed},
+      {.int64Value = offset},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceBernoulli, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceBernoulli(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceBernoulli, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceBernoulliTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"prob", ACLNN_SERVE_TENSOR, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+};
+static const aclnnServeOperator kInplaceBernoulliTensor = {"aclnnInplaceBernoulliTensor", kInplaceBernoulliTensorParameters, 4};
+
+aclnnStatus aclnnInplaceBernoulliTensorGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclTensor* prob,
+    int64_t seed,
+    int64_t offset,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = prob},
+      {.int64Value = seed},
+      {.int64Value = offset},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceBernoulliTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceBernoulliTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceBernoulliTensor, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceCopyParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
     {"src", ACLNN_SERVE_TENSOR, false},
@@ -1910,6 +2050,41 @@ aclnnStatus aclnnInplaceMuls(
   return aclnnServeExecute(&kInplaceMuls, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceNormalParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"mean", ACLNN_SERVE_FLOAT, false},
+    {"std", ACLNN_SERVE_FLOAT, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+};
+static const aclnnServeOperator kInplaceNormal = {"aclnnInplaceNormal", kInplaceNormalParameters, 5};
+
+aclnnStatus aclnnInplaceNormalGetWorkspaceSize(
+    const aclTensor* selfRef,
+    float mean,
+    float std,
+    int64_t seed,
+    int64_t offset,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.floatValue = mean},
+      {.floatValue = std},
+      {.int64Value = seed},
+      {.int64Value = offset},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceNormal, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceNormal(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceNormal, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceOneParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
 };
@@ -1931,6 +2106,41 @@ aclnnStatus aclnnInplaceOne(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceOne, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceRandomParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"from", ACLNN_SERVE_INT64, false},
+    {"to", ACLNN_SERVE_INT64, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+};
+static const aclnnServeOperator kInplaceRandom = {"aclnnInplaceRandom", kInplaceRandomParameters, 5};
+
+aclnnStatus aclnnInplaceRandomGetWorkspaceSize(
+    const aclTensor* selfRef,
+    int64_t from,
+    int64_t to,
+    int64_t seed,
+    int64_t offset,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.int64Value = from},
+      {.int64Value = to},
+      {.int64Value = seed},
+      {.int64Value = offset},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceRandom, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceRandom(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceRandom, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceReluParameters[] = {
@@ -1983,6 +2193,41 @@ aclnnStatus aclnnInplaceSub(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceSub, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceUniformParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"from", ACLNN_SERVE_DOUBLE, false},
+    {"to", ACLNN_SERVE_DOUBLE, false},
+    {"seed", ACLNN_SERVE_UINT64, false},
+    {"offset", ACLNN_SERVE_UINT64, false},
+};
+static const aclnnServeOperator kInplaceUniform = {"aclnnInplaceUniform", kInplaceUniformParameters, 5};
+
+aclnnStatus aclnnInplaceUniformGetWorkspaceSize(
+    const aclTensor* selfRef,
+    double from,
+    double to,
+    uint64_t seed,
+    uint64_t offset,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.doubleValue = from},
+      {.doubleValue = to},
+      {.uint64Value = seed},
+      {.uint64Value = offset},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceUniform, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceUniform(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceUniform, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceZeroParameters[] = {
@@ -3069,6 +3314,44 @@ aclnnStatus aclnnMuls(
   return aclnnServeExecute(&kMuls, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kMultinomialParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"numsamples", ACLNN_SERVE_INT64, false},
+    {"replacement", ACLNN_SERVE_BOOL, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kMultinomial = {"aclnnMultinomial", kMultinomialParameters, 6};
+
+aclnnStatus aclnnMultinomialGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t numsamples,
+    bool replacement,
+    int64_t seed,
+    int64_t offset,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = numsamples},
+      {.boolValue = replacement},
+      {.int64Value = seed},
+      {.int64Value = offset},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kMultinomial, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnMultinomial(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kMultinomial, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kMvParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"vec", ACLNN_SERVE_TENSOR, false},
@@ -3471,6 +3754,38 @@ aclnnStatus aclnnProdDim(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kProdDim, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kRandpermParameters[] = {
+    {"n", ACLNN_SERVE_INT64, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kRandperm = {"aclnnRandperm", kRandpermParameters, 4};
+
+aclnnStatus aclnnRandpermGetWorkspaceSize(
+    int64_t n,
+    int64_t seed,
+    int64_t offset,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.int64Value = n},
+      {.int64Value = seed},
+      {.int64Value = offset},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kRandperm, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnRandperm(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kRandperm, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kReciprocalParameters[] = {

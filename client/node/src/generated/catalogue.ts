@@ -115,6 +115,20 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "saveMean", true, true],
     ["aclTensor*", "saveInvstd", true, true],
   ],
+  aclnnBernoulli: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclScalar*", "prob", false, false],
+    ["int64_t", "seed", false, false],
+    ["int64_t", "offset", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnBernoulliTensor: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "prob", false, false],
+    ["int64_t", "seed", false, false],
+    ["int64_t", "offset", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnBinaryCrossEntropy: [
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "target", false, false],
@@ -313,6 +327,18 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclScalar*", "other", false, false],
     ["const aclScalar*", "alpha", false, false],
   ],
+  aclnnInplaceBernoulli: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "prob", false, false],
+    ["int64_t", "seed", false, false],
+    ["int64_t", "offset", false, false],
+  ],
+  aclnnInplaceBernoulliTensor: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "prob", false, false],
+    ["int64_t", "seed", false, false],
+    ["int64_t", "offset", false, false],
+  ],
   aclnnInplaceCopy: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "src", false, false],
@@ -333,8 +359,22 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "selfRef", true, false],
     ["const aclScalar*", "other", false, false],
   ],
+  aclnnInplaceNormal: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["float", "mean", false, false],
+    ["float", "std", false, false],
+    ["int64_t", "seed", false, false],
+    ["int64_t", "offset", false, false],
+  ],
   aclnnInplaceOne: [
     ["const aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceRandom: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["int64_t", "from", false, false],
+    ["int64_t", "to", false, false],
+    ["int64_t", "seed", false, false],
+    ["int64_t", "offset", false, false],
   ],
   aclnnInplaceRelu: [
     ["aclTensor*", "selfRef", true, false],
@@ -343,6 +383,13 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
     ["const aclScalar*", "alpha", false, false],
+  ],
+  aclnnInplaceUniform: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["double", "from", false, false],
+    ["double", "to", false, false],
+    ["uint64_t", "seed", false, false],
+    ["uint64_t", "offset", false, false],
   ],
   aclnnInplaceZero: [
     ["aclTensor*", "selfRef", true, false],
@@ -542,6 +589,14 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclScalar*", "other", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnMultinomial: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "numsamples", false, false],
+    ["bool", "replacement", false, false],
+    ["int64_t", "seed", false, false],
+    ["int64_t", "offset", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnMv: [
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "vec", false, false],
@@ -614,6 +669,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["int64_t", "dim", false, false],
     ["bool", "keepDim", false, false],
     ["aclDataType", "dtype", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnRandperm: [
+    ["int64_t", "n", false, false],
+    ["int64_t", "seed", false, false],
+    ["int64_t", "offset", false, false],
     ["aclTensor*", "out", true, false],
   ],
   aclnnReciprocal: [

@@ -747,6 +747,100 @@ export function aclnnBatchNorm(
 }
 
 /**
+ * Fills a tensor with 1 or 0, of which 1 has a given probability.
+ *
+ * $$P(out_i = 1) = prob$$
+ *
+ * - prob is from 0 to 1.
+ * - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+ *   NPU.
+ * - Deterministic, at any number of threads and layout in memory.
+ *
+ * Source: host code of aclnnBernoulli (hicann/ops-math, random/dsa_gen_bit_mask).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ * @param prob const aclScalar*.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ * @param out output aclTensor*.
+ */
+export function aclnnBernoulliGetWorkspaceSize(
+  self: TensorLike,
+  prob: ScalarLike,
+  seed: number | bigint,
+  offset: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBernoulliGetWorkspaceSize(
+  named: { self: TensorLike; prob: ScalarLike; seed: number | bigint; offset: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBernoulliGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBernoulli", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBernoulli(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBernoulli", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Fills a tensor with 1 or 0, of which 1 has a given probability.
+ *
+ * $$P(out_i = 1) = prob_i$$
+ *
+ * - prob is a tensor that broadcasts to the shape of the other.
+ * - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+ *   NPU.
+ * - Deterministic, at any number of threads and layout in memory.
+ *
+ * Source: host code of aclnnBernoulliTensor (hicann/ops-math, random/dsa_gen_bit_mask).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ * @param prob const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ * @param out output aclTensor*.
+ */
+export function aclnnBernoulliTensorGetWorkspaceSize(
+  self: TensorLike,
+  prob: TensorLike,
+  seed: number | bigint,
+  offset: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBernoulliTensorGetWorkspaceSize(
+  named: { self: TensorLike; prob: TensorLike; seed: number | bigint; offset: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBernoulliTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBernoulliTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBernoulliTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBernoulliTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Cross entropy of probabilities and targets between 0 and 1.
  *
  * $$out = -weight \cdot (target \ln self + (1 - target) \ln(1 - self))$$
@@ -2410,6 +2504,96 @@ export function aclnnInplaceAdds(
 }
 
 /**
+ * Fills a tensor with 1 or 0, of which 1 has a given probability.
+ *
+ * $$P(selfRef_i = 1) = prob$$
+ *
+ * - prob is from 0 to 1.
+ * - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+ *   NPU.
+ * - Deterministic, at any number of threads and layout in memory.
+ *
+ * Source: host code of aclnnInplaceBernoulli (hicann/ops-math, random/dsa_gen_bit_mask).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
+ * @param prob const aclScalar*.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ */
+export function aclnnInplaceBernoulliGetWorkspaceSize(
+  selfRef: TensorLike,
+  prob: ScalarLike,
+  seed: number | bigint,
+  offset: number | bigint,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBernoulliGetWorkspaceSize(
+  named: { selfRef: TensorLike; prob: ScalarLike; seed: number | bigint; offset: number | bigint },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBernoulliGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceBernoulli", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceBernoulli(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceBernoulli", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Fills a tensor with 1 or 0, of which 1 has a given probability.
+ *
+ * $$P(selfRef_i = 1) = prob_i$$
+ *
+ * - prob is a tensor that broadcasts to the shape of the other.
+ * - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+ *   NPU.
+ * - Deterministic, at any number of threads and layout in memory.
+ *
+ * Source: host code of aclnnInplaceBernoulliTensor (hicann/ops-math, random/dsa_gen_bit_mask).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
+ * @param prob const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ */
+export function aclnnInplaceBernoulliTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  prob: TensorLike,
+  seed: number | bigint,
+  offset: number | bigint,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBernoulliTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; prob: TensorLike; seed: number | bigint; offset: number | bigint },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBernoulliTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceBernoulliTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceBernoulliTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceBernoulliTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Copies a tensor into another, with a cast and broadcasting.
  *
  * $$selfRef_i = (dtype_{selfRef}) src_i$$
@@ -2624,6 +2808,55 @@ export function aclnnInplaceMuls(
 }
 
 /**
+ * Fills a tensor with numbers of a normal distribution.
+ *
+ * $$selfRef_i \sim N(mean, std^2)$$
+ *
+ * - Drawn in FLOAT, of a DOUBLE tensor in DOUBLE, then cast to the type of selfRef.
+ * - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+ *   NPU.
+ * - Deterministic, at any number of threads and layout in memory.
+ *
+ * Source: host code of aclnnInplaceNormal (hicann/ops-math, random/dsa_random_normal), which
+ * reports a
+ * negative std as a null pointer.
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL.
+ * @param mean float.
+ * @param std float.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ */
+export function aclnnInplaceNormalGetWorkspaceSize(
+  selfRef: TensorLike,
+  mean: number,
+  std: number,
+  seed: number | bigint,
+  offset: number | bigint,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceNormalGetWorkspaceSize(
+  named: { selfRef: TensorLike; mean: number; std: number; seed: number | bigint; offset: number | bigint },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceNormalGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceNormal", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceNormal(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceNormal", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Fills a tensor with 1.
  *
  * Source: host code of aclnnInplaceOne (hicann/ops-math, math/ones_like).
@@ -2653,6 +2886,55 @@ export function aclnnInplaceOne(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceOne", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Fills a tensor with whole numbers of a range, all equally likely.
+ *
+ * $$selfRef_i \sim U\{from, \dots, to - 1\}$$
+ *
+ * - Drawn in INT64, then cast to the type of selfRef. What a float type would round to `to` is the
+ *   greatest
+ *   number below it.
+ * - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+ *   NPU.
+ * - Deterministic, at any number of threads and layout in memory.
+ *
+ * Source: host code of aclnnInplaceRandom (hicann/ops-math, random/dsa_random_uniform).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param from int64_t.
+ * @param to int64_t.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ */
+export function aclnnInplaceRandomGetWorkspaceSize(
+  selfRef: TensorLike,
+  from: number | bigint,
+  to: number | bigint,
+  seed: number | bigint,
+  offset: number | bigint,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceRandomGetWorkspaceSize(
+  named: { selfRef: TensorLike; from: number | bigint; to: number | bigint; seed: number | bigint; offset: number | bigint },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceRandomGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceRandom", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceRandom(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceRandom", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -2739,6 +3021,56 @@ export function aclnnInplaceSub(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceSub", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Fills a tensor with numbers of an interval, all equally likely.
+ *
+ * $$selfRef_i \sim U[from, to)$$
+ *
+ * - Drawn in FLOAT, of a DOUBLE tensor in DOUBLE, with as many digits as the type of selfRef has.
+ *   What would
+ *   be rounded to `to` is `from`.
+ * - Elements are drawn in C order, of a sequence that seed and offset name; it is not that of an
+ *   NPU.
+ * - Deterministic, at any number of threads and layout in memory.
+ *
+ * Source: the public documentation of aclnnInplaceUniform (hicann/ops-math,
+ * random/dsa_random_uniform).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL.
+ * @param from double.
+ * @param to double.
+ * @param seed uint64_t.
+ * @param offset uint64_t.
+ */
+export function aclnnInplaceUniformGetWorkspaceSize(
+  selfRef: TensorLike,
+  from: number,
+  to: number,
+  seed: number | bigint,
+  offset: number | bigint,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceUniformGetWorkspaceSize(
+  named: { selfRef: TensorLike; from: number; to: number; seed: number | bigint; offset: number | bigint },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceUniformGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceUniform", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceUniform(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceUniform", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -4366,6 +4698,54 @@ export function aclnnMuls(
 }
 
 /**
+ * Numbers of categories, drawn with a probability that is their share of the weights.
+ *
+ * - self is a row of weights, or a matrix of them; they need not add up to 1.
+ * - Without replacement each category is drawn once at most.
+ * - Weights that are negative or not finite, rows without a weight, and rows of fewer categories
+ *   with a
+ *   weight than are drawn, make the execution fail. Devices leave that open.
+ * - What is drawn follows from seed and offset alone; it is not what an NPU draws.
+ *
+ * Source: host code of aclnnMultinomial (hicann/ops-math, random/dsa_random_uniform).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
+ * @param numsamples int64_t.
+ * @param replacement bool.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ * @param out output aclTensor* of INT64.
+ */
+export function aclnnMultinomialGetWorkspaceSize(
+  self: TensorLike,
+  numsamples: number | bigint,
+  replacement: boolean,
+  seed: number | bigint,
+  offset: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMultinomialGetWorkspaceSize(
+  named: { self: TensorLike; numsamples: number | bigint; replacement: boolean; seed: number | bigint; offset: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMultinomialGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMultinomial", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMultinomial(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMultinomial", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Product of a matrix and a vector.
  *
  * $$out = self \cdot vec$$
@@ -4948,6 +5328,46 @@ export function aclnnProdDim(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnProdDim", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The whole numbers below n, in random order.
+ *
+ * Every order is equally likely. It follows from seed and offset alone; it is not that which an
+ * NPU draws.
+ *
+ * Source: host code of aclnnRandperm (hicann/ops-math, random/stateless_randperm).
+ *
+ * @param n int64_t.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ */
+export function aclnnRandpermGetWorkspaceSize(
+  n: number | bigint,
+  seed: number | bigint,
+  offset: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRandpermGetWorkspaceSize(
+  named: { n: number | bigint; seed: number | bigint; offset: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRandpermGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnRandperm", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnRandperm(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnRandperm", workspace, workspaceSize, executor, stream);
 }
 
 /**
