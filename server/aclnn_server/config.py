@@ -36,7 +36,11 @@ class ServerConfig:
     backend: str = _setting(
         "numpy", "what computes: numpy, ascend (NPUs, through CANN), or null (computes nothing)"
     )
-    device: str = _setting("0", "NPUs that the ascend backend serves: numbers such as 0,1, or all")
+    device: str = _setting(
+        "0",
+        "NPUs that the ascend backend serves: numbers such as 0,1, or all; with 0,1 the numpy backend "
+        "shows this processor as two devices",
+    )
     deterministic: bool = _setting(
         True, "ask the ascend backend for operators that give the same bits at every run"
     )

@@ -280,10 +280,21 @@ def _backend_options(config: ServerConfig) -> dict[str, object]:
             "soc": config.soc,
             "deterministic": config.deterministic,
         }
+    if config.backend == "numpy":
+        count = _device_count(config.device)
+        return {"threads": config.threads or None, "soc": config.soc, "device_count": count}
     if config.device not in ("0", "all"):
         raise ConfigError(
             f"device is {config.device!r}; the backend {config.backend} has device 0 only"
         )
-    if config.backend != "numpy":
-        return {}
-    return {"threads": config.threads or None, "soc": config.soc}
+    return {}
+
+
+def _device_count(device: str) -> int:
+    """How many devices the host's processor is to be, of a setting that counts them."""
+    count = 1 if device == "all" else len(device.split(","))
+    if device != "all" and device.split(",") != [str(number) for number in range(count)]:
+        raise ConfigError(
+            f"device is {device!r}; the backend numpy has one device, 0, or as many as are counted: 0,1,2"
+        )
+    return count

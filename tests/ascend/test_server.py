@@ -317,6 +317,16 @@ class TestProcess:
         assert "Traceback" not in errors
 
 
-def test_other_backends_have_one_device() -> None:
-    with pytest.raises(ConfigError, match="the backend numpy has device 0 only"):
-        Server(ServerConfig(listen="127.0.0.1:0", device="0,1"))
+def test_other_backends_have_the_devices_that_are_counted() -> None:
+    with pytest.raises(ConfigError, match="the backend null has device 0 only"):
+        Server(ServerConfig(listen="127.0.0.1:0", backend="null", device="0,1"))
+    with pytest.raises(
+        ConfigError, match="device is '1,2'; the backend numpy has one device, 0, or"
+    ):
+        Server(ServerConfig(listen="127.0.0.1:0", device="1,2"))
+    with (
+        Server(ServerConfig(listen="127.0.0.1:0", device="0,1")) as server,
+        connect(server.address, device=1) as context,
+    ):
+        assert context.device == 1
+        two_phases(context)

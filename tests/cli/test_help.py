@@ -27,6 +27,7 @@ COMMANDS = (
     "diff",
     "stubs",
     "headers",
+    "torch",
     "version",
 )
 

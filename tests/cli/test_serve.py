@@ -31,9 +31,10 @@ Start = Callable[..., "Process"]
 class Process:
     """``aclnn-serve serve``, started."""
 
-    def __init__(self, *flags: str, **environment: str) -> None:
+    def __init__(self, *flags: str, stdin: int | None = None, **environment: str) -> None:
         self._process = subprocess.Popen(
             (sys.executable, "-m", "aclnn_server", "serve", *flags),
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -64,8 +65,8 @@ class Process:
 def start() -> Iterator[Start]:
     with ExitStack() as stack:
 
-        def begin(*flags: str, **environment: str) -> Process:
-            process = Process(*flags, **environment)
+        def begin(*flags: str, stdin: int | None = None, **environment: str) -> Process:
+            process = Process(*flags, stdin=stdin, **environment)
             stack.callback(process.kill)
             return process
 
@@ -233,3 +234,19 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     )
     os.close(write)
     assert (ended.returncode, ended.stderr) == (Exit.CLOSED_PIPE, b"")
+
+
+def test_it_stops_when_its_standard_input_ends(start: Start) -> None:
+    reading, writing = os.pipe()
+    process = start(
+        *("--listen", "127.0.0.1:0", "--log-level", "info", "--stop-at-eof"), stdin=reading
+    )
+    os.close(reading)
+    with connect(process.address()) as context:
+        assert context.device == 0
+    os.write(writing, b"what is written is not minded")
+    os.close(writing)
+    code, _, err = process.end()
+    assert code == Exit.DONE
+    stops = [json.loads(line)["message"] for line in err.splitlines()][-2:]
+    assert stops == ["end of standard input: stopping within 10 seconds", "stopped"]

@@ -35,12 +35,14 @@ KEPT_PLANS = 4096
 
 
 class NumpyBackend(Backend):
-    """One device, the host's processor, and every operator of the catalogue.
+    """The host's processor as one device or several, and every operator of the catalogue.
 
     Args:
         threads: threads that compute a large operator, the calling one included; ``None`` takes one per
             processor that this process may use.
         soc: product whose rules phase one enforces, see :mod:`aclnn_server.operators.products`.
+        device_count: devices that the processor stands for, for programs that use several; they share its
+            threads and its memory.
 
     Raises:
         ValueError: there is no such product.
@@ -48,9 +50,12 @@ class NumpyBackend(Backend):
 
     name = "numpy"
 
-    def __init__(self, threads: int | None = None, soc: str = REFERENCE.name) -> None:
+    def __init__(
+        self, threads: int | None = None, soc: str = REFERENCE.name, device_count: int = 1
+    ) -> None:
         rules = product(soc)
-        self._devices = (NumpyDevice(Threads(threads), rules),)
+        shared = Threads(threads)
+        self._devices = tuple(NumpyDevice(shared, rules, index) for index in range(device_count))
         self._operators = MappingProxyType(
             {name: operator_info(operator, rules) for name, operator in operators().items()}
         )
@@ -62,15 +67,15 @@ class NumpyBackend(Backend):
 
     @property
     def devices(self) -> Sequence[NumpyDevice]:
-        """The one device."""
+        """The devices; one unless asked for more."""
         return self._devices
 
 
 class NumpyDevice(HostDevice):
     """The host's processor as a device of a product, computing with NumPy."""
 
-    def __init__(self, threads: Threads, rules: Product) -> None:
-        super().__init__()
+    def __init__(self, threads: Threads, rules: Product, index: int = 0) -> None:
+        super().__init__(index)
         self._threads = threads
         self._product = rules
         self._plans: dict[Hashable, Plan] = {}

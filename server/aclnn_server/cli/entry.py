@@ -23,6 +23,7 @@ from aclnn_server.cli import (
     stubs,
     token,
     top,
+    torch,
 )
 from aclnn_server.cli.exits import CommandError, Exit, describe_exits
 from aclnn_server.cli.parsing import PROGRAM, Parser, add_command
@@ -110,7 +111,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
     for command in (
         *(serve, token, demo, doctor, info, ops, call, top, bench, health, diff),
-        *(stubs, headers),
+        *(stubs, headers, torch),
     ):
         command.add(commands)
     add_command(

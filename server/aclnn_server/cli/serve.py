@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import queue
 import signal
+import threading
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -51,6 +53,11 @@ def add(commands: Commands[Parser]) -> None:
             {ENVIRONMENT_PREFIX}LISTEN=127.0.0.1:50052 {PROGRAM} serve
             """,
     )
+    parser.add_argument(
+        "--stop-at-eof",
+        action="store_true",
+        help="stop when standard input ends too: as part of the program that holds its other end",
+    )
     add_arguments(parser)
     exits = (Exit.DONE, Exit.USAGE, Exit.CANNOT_LISTEN, Exit.NO_BACKEND, Exit.CUT_SHORT)
     append_help(parser, describe_exits(*exits, DONE="stopped as asked"))
@@ -59,6 +66,8 @@ def add(commands: Commands[Parser]) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serves until a signal comes."""
     with StopSignals() as signals:
+        if options.stop_at_eof:
+            signals.watch(0)
         try:
             config = load(vars(options))
         except ConfigError as error:
@@ -70,9 +79,9 @@ def run(options: argparse.Namespace) -> int:
         try:
             print(server.banner(), flush=True)
             supervisor.ready(server.banner())
-            received = signals.wait()
+            reason = signals.wait()
             supervisor.stopping(config.grace_seconds)
-            _LOG.info("%s: stopping within %g seconds", received.name, config.grace_seconds)
+            _LOG.info("%s: stopping within %g seconds", reason, config.grace_seconds)
         except BaseException:
             server.stop(0)
             raise
@@ -105,11 +114,11 @@ def _start(config: ServerConfig) -> Server:
 
 
 class StopSignals:
-    """Waits for SIGTERM or SIGINT; a second one ends the process at once."""
+    """Waits for SIGTERM, SIGINT or the end of a file; a second signal ends the process at once."""
 
     def __init__(self) -> None:
         # A queue that may be put to from inside a signal's own code, whatever the thread was doing.
-        self._received: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._asked = False
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
 
@@ -127,16 +136,28 @@ class StopSignals:
         for number, before in self._before.items():
             signal.signal(number, before)
 
-    def wait(self) -> signal.Signals:
-        """Waits for the first signal, which may have come already."""
+    def watch(self, descriptor: int) -> None:
+        """Takes the end of a file as a signal too."""
+        threading.Thread(
+            target=self._read, args=(descriptor,), name="aclnn-stop-at-eof", daemon=True
+        ).start()
+
+    def wait(self) -> str:
+        """Waits for the first reason to stop, which may have come already; gives its name."""
         return self._received.get()
+
+    def _read(self, descriptor: int) -> None:
+        with contextlib.suppress(OSError):
+            while os.read(descriptor, 4096):
+                pass
+        self._received.put("end of standard input")
 
     def _receive(self, number: int, _: FrameType | None) -> None:
         if self._asked:
             os.write(2, f"{PROGRAM}: second signal: stopped at once\n".encode())
             os._exit(Exit.CUT_SHORT)
         self._asked = True
-        self._received.put(signal.Signals(number))
+        self._received.put(signal.Signals(number).name)
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
