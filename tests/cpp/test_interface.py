@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from aclnn_server.operators.catalogue import built_in
 from tests.cpp import building
+from tests.cpp.symbols import INCLUDE, declared, exported
 
-INCLUDE = building.LIBRARY / "include"
 HEADERS = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*.h"))
 INTERNAL = re.compile(r"^_ZN5aclnn4meta|^aclnnServe")
 """What the libraries offer each other, and this project's own entry."""
-
-
-def declared(*headers: str) -> Iterator[str]:
-    """Functions that headers declare."""
-    for header in headers:
-        text = (INCLUDE / header).read_text("utf-8")
-        text = re.sub(r"/\*.*?\*/|^\s*#[^\n]*(?:\\\n[^\n]*)*", "", text, flags=re.DOTALL | re.M)
-        yield from re.findall(r"\b(acl\w+|Acl\w+)\s*\([^()]*\)\s*;", text)
-
-
-def exported(library: str) -> set[str]:
-    """Functions and objects that a library offers."""
-    done = subprocess.run(
-        ["nm", "--dynamic", "--defined-only", str(building.libraries() / library)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return {line.split()[2] for line in done.stdout.splitlines()}
 
 
 @pytest.mark.parametrize(

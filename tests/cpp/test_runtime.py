@@ -217,6 +217,12 @@ def break_acts(proxy: Proxy) -> dict[str, Act]:
     return {"fault": fault, "cut": proxy.cut}
 
 
+def test_a_server_that_is_slow_to_greet(program: Path, proxy: Proxy) -> None:
+    """As one is that is far away, or busy: the connection is waited for."""
+    proxy.plan(Fault("delay", "down", 0, seconds=0.5))
+    run(program, proxy.address, {}, "a_process_that_just_ends_leaves_nothing_behind")
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -185,11 +185,14 @@ void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_
                file == nullptr ? "" : file, line, text);
 }
 
-// What the functions call that are exported and not done; see tools/unsupported.awk.
+// What the functions call that are exported and not done; see tools/unsupported.awk. Those of single
+// operators fail as they do where the graph engine has none: programs look for that code.
 extern "C" int aclnn_not_supported(const char* name);
 
 int aclnn_not_supported(const char* name) {
   return exported([&]() -> Error {
-    return {ACL_ERROR_API_NOT_SUPPORT, std::string(name) + " is not supported by this library"};
+    const bool single_operator = std::strncmp(name, "aclop", 5) == 0;
+    return {single_operator ? ACL_ERROR_GE_FAILURE : ACL_ERROR_API_NOT_SUPPORT,
+            std::string(name) + " is not supported by this library"};
   });
 }

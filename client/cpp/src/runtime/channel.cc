@@ -12,6 +12,9 @@
 namespace aclnn::runtime {
 namespace {
 
+// Longest attempt to connect: shorter than a call's limit, so that a call sees its outcome.
+constexpr std::chrono::milliseconds kAttemptLimit{4000};
+
 grpc::ChannelArguments arguments_for(const Environment& environment) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // the server's own limit holds
@@ -19,8 +22,9 @@ grpc::ChannelArguments arguments_for(const Environment& environment) {
   arguments.SetInt("grpc.use_local_subchannel_pool", 1);
   // A connection that broke is tried again at once: a context waits for no longer than its lease.
   arguments.SetInt("grpc.initial_reconnect_backoff_ms", 100);
-  arguments.SetInt("grpc.min_reconnect_backoff_ms", 100);
   arguments.SetInt("grpc.max_reconnect_backoff_ms", 1000);
+  // How long one attempt may take, in spite of the name: a far or busy server is slow to greet.
+  arguments.SetInt("grpc.min_reconnect_backoff_ms", kAttemptLimit.count());
   // Finds out that the other machine is gone when nothing tells.
   arguments.SetInt("grpc.keepalive_time_ms", 20000);
   arguments.SetInt("grpc.keepalive_timeout_ms", 10000);
