@@ -28,6 +28,13 @@ def backend() -> Iterator[GatedBackend]:
     backend.check_clean()
 
 
+@pytest.fixture(params=["where it arrives", "by gRPC's public API"])
+def submit_served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that serve Submit in each of two ways."""
+    if request.param == "by gRPC's public API":
+        monkeypatch.setattr("aclnn_server.service.at_arrival.grpc_parts", lambda: None)
+
+
 @pytest.fixture
 def serve(backend: GatedBackend) -> Iterator[Serve]:
     """Starts a server of `backend` with the settings given, and connects to it."""

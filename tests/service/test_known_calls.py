@@ -21,6 +21,7 @@ from aclnn_server.config import ServerConfig
 from aclnn_server.operators.catalogue import built_in
 from aclnn_server.operators.definition import Operator
 from aclnn_server.server import Server
+from aclnn_server.service.applying import Applier, Applying
 from aclnn_server.service.calls import Call
 from aclnn_server.service.known_calls import KnownCalls
 from aclnn_server.sessions.context import Context
@@ -46,9 +47,17 @@ class Submit:
 
     def send(self, *commands: pb.Command) -> list[pb.Result]:
         batch = pb.SubmitRequest(commands=commands).SerializeToString()
-        serving = self.server._service._submit_calls
-        answer = serving.answer(self.call, wire.split_request(batch))
+        answer = self.answer(wire.split_request(batch))
         return list(pb.SubmitResponse.FromString(answer).results)
+
+    def answer(self, batch: wire.RawBatch) -> bytes:
+        applying = Applying(self.applier, self.call, batch)
+        assert applying.go_on()
+        return applying.answer()
+
+    @property
+    def applier(self) -> Applier:
+        return self.server._service._submit_calls._applier
 
     def both(
         self,
@@ -147,8 +156,7 @@ def test_every_operator_answers_the_same_when_it_is_recognised(
     values = sample(operator, shape, _dtype(operator)).values
     rows = operator.signature.parameters
     arguments = [_argument(row, values[row.name]) for row in rows]
-    server = submit.server._service._submit_calls
-    server._known = KnownCalls()  # what other contexts did is forgotten
+    submit.applier._known = KnownCalls()  # what other contexts did is forgotten
     first = submit.both(arguments, operator.name)
     assert submit.recognised == [False]
     assert submit.both(arguments, operator.name) == first
@@ -230,7 +238,7 @@ def repeated(submit: Submit) -> Iterator[Submit]:
 def again(submit: Submit, *bindings: op.Binding, **rest: Any) -> pb.Result:  # noqa: ANN401
     request = op.ExecuteRequest(executor_id=50, bindings=bindings, asynchronous=True, **rest)
     command = pb.Command(execute=request).SerializeToString()
-    at_once = submit.server._service._submit_calls._known.run_again(submit.call, command)
+    at_once = submit.applier._known.run_again(submit.call, command)
     submit.recognised.append(at_once is not None)
     if at_once is not None:
         return pb.Result.FromString(at_once)
@@ -383,14 +391,14 @@ def test_what_is_written_in_another_way_is_decoded(submit: Submit, unusual: Any)
         command = wire.field_head(pb.Command, "get_workspace_size", len(encoded)) + encoded
         run = pb.Command(execute=op.ExecuteRequest(executor_id=executor_id))
         batch = wire.RawBatch("", 0, [command, run.SerializeToString()])
-        answer = submit.server._service._submit_calls.answer(submit.call, batch)
+        answer = submit.answer(batch)
         assert returned(pb.SubmitResponse.FromString(answer).results[1]) == [-1.0, 0.0]
 
 
 def test_what_is_remembered_is_bounded(submit: Submit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aclnn_server.service.known_calls.CAPACITY", 3)
     known = KnownCalls()
-    submit.server._service._submit_calls._known = known
+    submit.applier._known = known
     for length in range(1, 9):
         submit.both(loss(*range(length)))
     assert len(known._layouts) <= 3

@@ -48,6 +48,8 @@ from tests.service.requests import (
 if TYPE_CHECKING:
     from aclnn_server.sessions.registry import Registry
 
+pytestmark = pytest.mark.usefixtures("submit_served")
+
 T = TypeVar("T")
 Made = tuple[str, Callable[[int], Message], Callable[[int], Message]]
 

@@ -16,6 +16,8 @@ from tests.service.calling import Stubs, Submitting, submit
 from tests.service.gated import PATIENCE, GatedBackend
 from tests.service.requests import digit, passing, run
 
+pytestmark = pytest.mark.usefixtures("submit_served")
+
 
 @pytest.fixture
 def client(stubs: Stubs, backend: GatedBackend) -> Iterator[Submitting]:

@@ -23,6 +23,8 @@ from tests.service.gated import PATIENCE, GatedBackend
 from tests.service.living import HEALTH, SERVICES, Open, health_of
 from tests.service.requests import outputs, passing, plus, run
 
+pytestmark = pytest.mark.usefixtures("submit_served")
+
 # --- how it stops ---------------------------------------------------------------------------------
 
 

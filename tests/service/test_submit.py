@@ -29,6 +29,8 @@ from tests.service.calling import (
 from tests.service.gated import GatedBackend
 from tests.service.requests import INT64, digit, number, outputs, plan, plus, run, tensor
 
+pytestmark = pytest.mark.usefixtures("submit_served")
+
 
 @pytest.fixture
 def client(stubs: Stubs, backend: GatedBackend) -> Iterator[Submitting]:

@@ -56,7 +56,12 @@ class KnownCalls:
         self._layouts: dict[tuple[object, ...], tuple[_Layout, ...]] = {}
 
     def run(
-        self, call: Call, phase_one: bytes | memoryview, phase_two: bytes | memoryview
+        self,
+        call: Call,
+        phase_one: bytes | memoryview,
+        phase_two: bytes | memoryview,
+        *,
+        quick: bool = False,
     ) -> tuple[bytes, bytes] | None:
         """Makes both phases of a call, if it is known and nothing stands against doing so at once.
 
@@ -64,6 +69,7 @@ class KnownCalls:
             call: of the Submit call that carries the two commands.
             phase_one: a command, encoded.
             phase_two: the command after it, encoded.
+            quick: only if it was quick the last time.
 
         Returns:
             The encoded results of both; ``None``: nothing was done.
@@ -73,7 +79,7 @@ class KnownCalls:
         plan = raw_pb2.RawCommand.FromString(bytes(phase_one)).get_workspace_size
         arguments = list(plan.arguments)
         layout = self._find(call, plan.operator, arguments)
-        if layout is None or plan.repeatable:
+        if layout is None or plan.repeatable or (quick and not layout.call.quick):
             return None
         run = raw_pb2.RawCommand.FromString(bytes(phase_two)).execute
         if run.executor_id != plan.executor_id or run.bindings or run.report_timing:
@@ -98,8 +104,15 @@ class KnownCalls:
         )
         return planned, b"".join(parts)
 
-    def run_again(self, call: Call, phase_two: bytes | memoryview) -> bytes | None:
+    def run_again(
+        self, call: Call, phase_two: bytes | memoryview, *, quick: bool = False
+    ) -> bytes | None:
         """Runs a repeatable executor, if nothing stands against doing so at once.
+
+        Args:
+            call: of the Submit call that carries the command.
+            phase_two: a command, encoded.
+            quick: as for :meth:`run`.
 
         Returns:
             The encoded result; ``None``: nothing was done.
@@ -115,7 +128,7 @@ class KnownCalls:
             if not binding.buffer_id or binding.element or binding.argument in bound:
                 return None
             bound[binding.argument] = binding.buffer_id, binding.buffer_offset
-        made = at_once.run_again(call.session(run), executor, bound, workspace_of(run))
+        made = at_once.run_again(call.session(run), executor, bound, workspace_of(run), quick=quick)
         return _QUEUED if made else None
 
     def _find(self, call: Call, operator: str, arguments: list[bytes]) -> _Layout | None:

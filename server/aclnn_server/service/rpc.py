@@ -20,6 +20,8 @@ from aclnn.v1 import admin_service_pb2, operator_service_pb2
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.wire import BulkWrite, RawBatch
 from aclnn_server.service.admin_calls import AdminCalls
+from aclnn_server.service.applying import UNREADABLE
+from aclnn_server.service.at_arrival import ArrivalPool
 from aclnn_server.service.calls import Call
 from aclnn_server.service.chunks import read_chunks, write_chunks
 from aclnn_server.service.device_calls import DeviceCalls
@@ -30,7 +32,7 @@ from aclnn_server.service.operator_calls import OperatorCalls
 from aclnn_server.service.pools import FairPool, check_admitted
 from aclnn_server.service.request_ids import RequestIds
 from aclnn_server.service.server_calls import ServerCalls
-from aclnn_server.service.submit import UNREADABLE, SubmitCalls
+from aclnn_server.service.submit import SubmitCalls
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.tenants import ANYONE, Caller
 
@@ -79,10 +81,8 @@ class Service:
         self._admin = admin
         self.in_hand = InHand()
         self._logged = is_kept()
-        # A call holds a thread for as long as its client likes, when it is open or in chunks: in pools of
-        # their own, so that they never keep a unary call waiting. The few threads above the limit are
-        # there to refuse.
-        self._submit_threads = ThreadPoolExecutor(submit_calls + 8, "aclnn-submit")
+        # Open calls and those in chunks hold a thread for as long as their clients like: in pools of their
+        # own, they never keep a unary call waiting.
         self._chunk_threads = FairPool(CHUNK_THREADS, "aclnn-chunks", WAITING_CALLS)
         self._request_ids = RequestIds(registry)
         device = DeviceCalls()
@@ -91,6 +91,10 @@ class Service:
             for field in pb.Command.DESCRIPTOR.oneofs_by_name["command"].fields
         }
         self._submit_calls = SubmitCalls(registry, self._commands, self.in_hand, submit_calls)
+        # The few threads above the limit are there to refuse.
+        self._submit_threads = ArrivalPool(
+            submit_calls + 8, "aclnn-submit", self._submit_calls, identify
+        )
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
         """Handlers for a gRPC server."""

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
-from typing import Any
 
-from google.protobuf.message import DecodeError
-
-from aclnn import wire
-from aclnn.errors import InvalidParameterError, LimitExceededError
-from aclnn.v1 import device_service_pb2 as pb
-from aclnn.wire import BulkRead, BulkWrite, RawBatch
+from aclnn.errors import InvalidParameterError
+from aclnn.wire import RawBatch
+from aclnn_server.service.applying import QUICK_COMMANDS, Applier, Applying, Commands
 from aclnn_server.service.calls import Call
-from aclnn_server.service.failures import encode_failure, foreseen
 from aclnn_server.service.in_hand import InHand
-from aclnn_server.service.known_calls import KnownCalls
-from aclnn_server.service.logbook import is_kept, logged
 from aclnn_server.service.open_calls import OpenCalls, WhenOver
 from aclnn_server.sessions.context import Context
 from aclnn_server.sessions.meters import Tally
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.tenants import Caller
 
-RESULT_HEAD_BYTES = 32
-"""Bytes that a result takes in an answer besides its own, at most."""
-SMALL_RESULT_BYTES = 512
-"""Bytes that are kept free in an answer for each result to come."""
-UNREADABLE = "the message cannot be decoded: it is not of this schema"
-
-Commands = Mapping[str, Callable[[Call, Any], Any]]
-"""What serves each command, by its name in ``Command``."""
+Over = Callable[[], bool]
+"""Tells that the client is gone."""
 
 
 class SubmitCalls:
@@ -42,18 +28,11 @@ class SubmitCalls:
         self, registry: Registry, commands: Commands, in_hand: InHand, open_calls: int
     ) -> None:
         self._registry = registry
-        self._commands = commands
-        self._in_hand = in_hand
-        self._known = KnownCalls()
-        self._logged = is_kept()
+        self._applier = Applier(commands, in_hand)
         self.open = OpenCalls(open_calls)
 
     def serve(
-        self,
-        requests: Iterator[RawBatch],
-        caller: Caller,
-        over: Callable[[], bool],
-        when_over: WhenOver,
+        self, requests: Iterator[RawBatch], caller: Caller, over: Over, when_over: WhenOver
     ) -> Iterator[bytes]:
         """Serves one call, from its first request to its last; gives the encoded answers.
 
@@ -64,18 +43,24 @@ class SubmitCalls:
             when_over: calls back when it is; tells whether it is not gone yet.
         """
         with self.open.counted():
-            yield from self._serve(requests, caller, over, when_over)
+            first = next(requests, None)
+            if first is None:
+                return
+            with self.begun(first, caller, over, when_over) as submit:
+                for batch in chain((first,), requests):
+                    yield submit.answer(batch)
 
-    def _serve(
-        self,
-        requests: Iterator[RawBatch],
-        caller: Caller,
-        over: Callable[[], bool],
-        when_over: WhenOver,
-    ) -> Iterator[bytes]:
-        first = next(requests, None)
-        if first is None:
-            return
+    @contextmanager
+    def begun(
+        self, first: RawBatch, caller: Caller, over: Over, when_over: WhenOver
+    ) -> Iterator[OpenSubmit]:
+        """A call from its first request on; arguments and effect as of :meth:`serve`.
+
+        Raises:
+            InvalidParameterError: 161002, the request names no context.
+            HandleNotFoundError, SessionLostError: there is no such context, or not any more.
+            LimitExceededError: 207012, the context has as many open as allowed.
+        """
         if not first.context_id:
             raise InvalidParameterError(
                 "the first request names no context", parameter="context_id"
@@ -83,83 +68,93 @@ class SubmitCalls:
         context = self._registry.context(first.context_id, caller.tenant)
         with self.open.counted_in(context, when_over), _tallied(context) as tally:
             call = Call(self._registry, context, tally=tally)
-            for batch in chain((first,), requests):
-                if caller.ended_because or caller.tenant.calls:
-                    caller.proceed(over)
-                context.renew()
-                yield context.batches.once(
-                    batch.sequence, batch.acknowledged, partial(self.answer, call, batch), over
-                )
+            yield OpenSubmit(self._applier, call, context, caller, over)
 
-    def answer(self, call: Call, batch: RawBatch) -> bytes:
-        """Applies a batch and gives its encoded answer."""
-        results: list[bytes | BulkRead] = []
-        room = call.message_bytes
-        commands = batch.commands
-        count = len(commands)
-        with self._in_hand:
-            while len(results) < count:
-                if results and isinstance(results[-1], BulkRead):
-                    # A view of a buffer that the next command may write.
-                    results[-1] = BulkRead(bytes(results[-1].data))
-                for result in self._next(call, commands, len(results)):
-                    left = count - len(results) - 1
-                    size = len(result.data if isinstance(result, BulkRead) else result)
-                    if size > max(SMALL_RESULT_BYTES, room - left * SMALL_RESULT_BYTES):
-                        result = _no_room(size, call.message_bytes)
-                        size = SMALL_RESULT_BYTES
-                    results.append(result)
-                    room -= size + RESULT_HEAD_BYTES
-        answer = wire.join_response(batch.sequence, results)
-        if (tally := call.tally) is not None:
-            tally.received += sum(map(len, commands))
-            tally.sent += len(answer)
-        return answer
 
-    def _next(
-        self, call: Call, commands: Sequence[bytes | memoryview], position: int
-    ) -> tuple[bytes | BulkRead, ...]:
-        """Results of the command at a position, or of both phases of a call that begins there."""
-        command = commands[position]
+class OpenSubmit:
+    """One open call that has named its context; its requests come one after the other."""
+
+    def __init__(
+        self, applier: Applier, call: Call, context: Context, caller: Caller, over: Over
+    ) -> None:
+        self._applier = applier
+        self._call = call
+        self._caller = caller
+        self._batches = context.batches
+        self._context = context
+        self._over = over
+        # Calls of other devices wait for the thread that makes them.
+        self._is_quick = context.device.shares_plans and not applier.logged
+
+    def answer(self, batch: RawBatch) -> bytes:
+        """Applies a request and gives its encoded answer, whatever time it takes.
+
+        Raises:
+            UnauthenticatedError: the caller's token is not good any more.
+            InvalidParameterError, SessionLostError, CancelledError: as ``Batches.once`` has them.
+        """
+        if self._paced:
+            self._caller.proceed(self._over)
+        self._context.renew()
+        return self._batches.once(
+            batch.sequence,
+            batch.acknowledged,
+            lambda: self._applied(Applying(self._applier, self._call, batch)),
+            self._over,
+        )
+
+    def begin(self, batch: RawBatch) -> bytes | Callable[[], bytes]:
+        """Applies a request as far as that takes no time, and never waits.
+
+        Returns:
+            The encoded answer, or what goes on to give it, with the failures of :meth:`answer`.
+
+        Raises:
+            InvalidParameterError, SessionLostError: as ``Batches.once`` has them.
+        """
+        number, batches = batch.sequence, self._batches
+        if (
+            not self._is_quick
+            or not number
+            or len(batch.commands) > QUICK_COMMANDS
+            or self._paced
+            or not batches.try_turn()
+        ):
+            return lambda: self.answer(batch)
+        done = True
         try:
-            if self._logged:
-                with logged(call, wire.command_name(command)):
-                    return (self._result(call, command),)
-            if position + 1 < len(commands):
-                both = self._known.run(call, command, commands[position + 1])
-                if both is not None:
-                    return both
-            again = self._known.run_again(call, command)
-            if again is not None:
-                return (again,)
-            result = self._result(call, command)
-        except Exception as error:
-            failure = foreseen(error)
-            call.note_error(wire.command_name(command), failure)
-            return (encode_failure(failure),)
-        return (result,)
+            self._context.renew()
+            answer = batches.kept(number, batch.acknowledged)
+            if answer is not None:
+                return answer
+            applying = Applying(self._applier, self._call, batch)
+            done = applying.go_on(quick=True)
+            if done:
+                answer = applying.answer()
+                batches.keep(number, answer)
+                return answer
+        finally:
+            if done:
+                batches.end_turn()
+        return lambda: self._end(applying, number)
 
-    def _result(self, call: Call, encoded: bytes | memoryview) -> bytes | BulkRead:
+    @property
+    def _paced(self) -> bool:
+        """Whether a request may have to wait, or be refused, for who makes it."""
+        return bool(self._caller.ended_because or self._caller.tenant.calls)
+
+    def _end(self, applying: Applying, number: int) -> bytes:
         try:
-            command = wire.decode_command(encoded)
-        except DecodeError:
-            raise InvalidParameterError(UNREADABLE, parameter="command") from None
-        if isinstance(command, BulkWrite):
-            if call.tally is not None:
-                call.tally.methods["write_buffer"] += 1
-            written = self._commands["write_buffer"](call, command)
-            return pb.Result(write_buffer=written).SerializeToString()
-        name = command.WhichOneof("command")
-        if name is None:
-            raise InvalidParameterError("the command is empty", parameter="command")
-        if call.tally is not None:
-            call.tally.methods[name] += 1
-        response = self._commands[name](call, getattr(command, name))
-        if isinstance(response, BulkRead):
-            return response
-        if name == "get_workspace_size":
-            self._known.remember(call, encoded, response.executor_id)
-        return pb.Result(**{name: response}).SerializeToString()
+            answer = self._applied(applying)
+            self._batches.keep(number, answer)
+            return answer
+        finally:
+            self._batches.end_turn()
+
+    @staticmethod
+    def _applied(applying: Applying) -> bytes:
+        applying.go_on()
+        return applying.answer()
 
 
 @contextmanager
@@ -173,12 +168,3 @@ def _tallied(context: Context) -> Iterator[Tally | None]:
         yield tally
     finally:
         meter.close(tally)
-
-
-def _no_room(size: int, limit: int) -> bytes:
-    return encode_failure(
-        LimitExceededError(
-            f"the result has {size} bytes and does not fit the batch's answer, which has at most {limit}: "
-            "ask for it in another batch"
-        )
-    )

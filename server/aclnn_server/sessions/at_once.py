@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aclnn.errors import AclnnError, HandleNotFoundError
 from aclnn.signatures import Kind
@@ -25,7 +25,11 @@ Given = bytes | memoryview | tuple[int, int] | None
 returned."""
 
 
-@dataclass(frozen=True, slots=True)
+QUICK_NS = 300_000
+"""Nanoseconds up to which a call is quick: others wait no longer for it than for a change of threads."""
+
+
+@dataclass(slots=True)
 class KnownCall:
     """A call that was planned before, without its memory."""
 
@@ -39,6 +43,8 @@ class KnownCall:
     """Bytes of device memory that a run takes and gives back."""
     waited: bool
     """Whether outputs are returned, so that the failure goes to the caller."""
+    quick: bool = field(default=False, compare=False)
+    """Whether it was quick when it was last run."""
 
     @classmethod
     def of(cls, executor: Executor, context: Context) -> KnownCall | None:
@@ -113,6 +119,8 @@ def run_again(
     executor: Executor,
     bound: Mapping[int, tuple[int, int]],
     workspace: Workspace | None,
+    *,
+    quick: bool = False,
 ) -> bool:
     """Runs a repeatable executor in the calling thread, where all of its outputs lie in buffers.
 
@@ -122,6 +130,7 @@ def run_again(
         bound: buffer and offset in it of tensors that lie elsewhere than phase one said, by position of
             the argument.
         workspace: as for :func:`run_at_once`.
+        quick: only if it was quick the last time.
 
     Returns:
         Whether it was run; a failure is kept for whoever synchronises.
@@ -130,7 +139,7 @@ def run_again(
     if executor.known is None:
         executor.known = KnownCall.of(executor, context) or False
     call: KnownCall | bool = executor.known
-    if not isinstance(call, KnownCall):
+    if not isinstance(call, KnownCall) or (quick and not call.quick):
         return False
     given: list[Given] = []
     places = dict(bound)
@@ -195,7 +204,7 @@ def _compute(
 ) -> AclnnError | None:
     """Runs a call; returns how it failed."""
     context, tally = session.context, session.tally
-    begin = time.monotonic_ns() if tally is not None else 0
+    begin = time.monotonic_ns()
     try:
         context.device.run(call.plan, storages, workspace, session.device_stream)
     except BaseException as error:
@@ -205,11 +214,13 @@ def _compute(
         elif tally is not None:
             tally.note_failure_at_once(call.operator, error)
         return error if isinstance(error, AclnnError) else context.environment.unexpected(error)
+    took = time.monotonic_ns() - begin
+    call.quick = took <= QUICK_NS
     if tally is not None and again:
         tally.methods["execute"] += 1
-        tally.note_run(call.operator, 0, 0, time.monotonic_ns() - begin, 0)
+        tally.note_run(call.operator, 0, 0, took, 0)
     elif tally is not None:
-        tally.note_at_once(call.operator, time.monotonic_ns() - begin)
+        tally.note_at_once(call.operator, took)
     return None
 
 

@@ -73,26 +73,50 @@ class Batches:
         """
         if not number:
             return apply()
-        if not self._lock.acquire(blocking=False):
+        if not self.try_turn():
             Patience(gone=gone).wait_for(self._take_turn)
         try:
-            self._forget(lambda oldest: oldest <= acknowledged)
-            if number <= self._applied:
-                return self._answered(number)
-            if number != self._applied + 1:
-                raise InvalidParameterError(
-                    f"sequence is {number}; the next batch is {self._applied + 1}",
-                    parameter="sequence",
-                )
-            answer = self._answers[number] = apply()
-            self._applied = number
-            self._bytes += len(answer)
-            self._forget(self._too_much)
-            if self._taken or self._bytes > SMALL_BYTES:
-                self._settle()
+            answer = self.kept(number, acknowledged)
+            if answer is None:
+                answer = apply()
+                self.keep(number, answer)
             return answer
         finally:
-            self._lock.release()
+            self.end_turn()
+
+    # --- the steps of `once`, for who cannot wait -------------------------------------------------
+
+    def try_turn(self) -> bool:
+        """Takes the turn, if no batch is being applied; :meth:`end_turn` has to follow, in any thread."""
+        return self._lock.acquire(blocking=False)
+
+    def end_turn(self) -> None:
+        """Lets the next batch have its turn."""
+        self._lock.release()
+
+    def kept(self, number: int, acknowledged: int) -> bytes | None:
+        """What a batch answered when it was applied; ``None``: it is to be applied now.
+
+        Raises:
+            InvalidParameterError, SessionLostError: as :meth:`once`.
+        """
+        self._forget(lambda oldest: oldest <= acknowledged)
+        if number <= self._applied:
+            return self._answered(number)
+        if number != self._applied + 1:
+            raise InvalidParameterError(
+                f"sequence is {number}; the next batch is {self._applied + 1}", parameter="sequence"
+            )
+        return None
+
+    def keep(self, number: int, answer: bytes) -> None:
+        """Notes that a batch was applied, and keeps its answer."""
+        self._answers[number] = answer
+        self._applied = number
+        self._bytes += len(answer)
+        self._forget(self._too_much)
+        if self._taken or self._bytes > SMALL_BYTES:
+            self._settle()
 
     def _take_turn(self, pause: float | None) -> bool:
         return self._lock.acquire(timeout=-1 if pause is None else pause)

@@ -23,7 +23,7 @@ from aclnn_server.backends.base import Moment
 from aclnn_server.sessions.limits import Limits
 from aclnn_server.sessions.memory import Buffer, hold_all
 from aclnn_server.sessions.turns import Turns
-from aclnn_server.sessions.waiting import Gone, Patience
+from aclnn_server.sessions.waiting import Gone, Patience, WouldWait, cannot_wait
 
 RETRY_MS = 10
 """Milliseconds after which a command that a full queue refused may be tried again."""
@@ -304,8 +304,11 @@ class Stream:
         Raises:
             WaitTimeoutError: 507046, `timeout` seconds passed.
             CancelledError: `gone` tells that the caller is; the work is left to others.
+            WouldWait: `gone` is :func:`~aclnn_server.sessions.waiting.cannot_wait`.
         """
         target = self._queued if number is None else number
+        if gone is cannot_wait and not self.has_done(target):
+            raise WouldWait
         if timeout is None and not self.has_done(target):
             self.drain(target=target, gone=gone)
         if self.has_done(target):

@@ -15,6 +15,15 @@ Gone = Callable[[], bool]
 """Tells that nobody waits for the answer any more."""
 
 
+class WouldWait(Exception):  # noqa: N818 - not a failure: it has to be done otherwise
+    """Raised in place of a wait, with nothing done, where :func:`cannot_wait` is given."""
+
+
+def cannot_wait() -> bool:
+    """A :data:`Gone` of a caller that must not wait at all."""
+    raise WouldWait
+
+
 class Patience:
     """How long one caller waits."""
 
