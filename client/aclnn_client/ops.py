@@ -1215,6 +1215,332 @@ def aclnnBinaryCrossEntropyWithLogitsBackward(
     execute("aclnnBinaryCrossEntropyWithLogitsBackward", workspace, workspaceSize, executor, stream)
 
 
+def aclnnBitwiseAndScalarGetWorkspaceSize(
+    self: TensorLike,
+    other: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Bitwise and of a tensor and a number.
+
+    $$out = self \\mathbin{\\&} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnBitwiseAndScalar, and for the order of checks its
+    host code (hicann/ops-math, math/bitwise_and).
+
+    Args:
+        self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+        other: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnBitwiseAndScalar",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBitwiseAndScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBitwiseAndScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnBitwiseAndTensorGetWorkspaceSize(
+    self: TensorLike,
+    other: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Bitwise and of two tensors.
+
+    $$out = self \\mathbin{\\&} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnBitwiseAndTensor, and for the order of checks its
+    host code (hicann/ops-math, math/bitwise_and).
+
+    Args:
+        self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+        other: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnBitwiseAndTensor",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBitwiseAndTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBitwiseAndTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnBitwiseNotGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Every bit of each element turned over.
+
+    $$out = \\lnot self$$
+
+    - BOOL: whether an element is not true.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnBitwiseNot, and for the order of checks its host
+    code (hicann/ops-math, math/bitwise_not).
+
+    Args:
+        self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnBitwiseNot",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBitwiseNot(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBitwiseNot", workspace, workspaceSize, executor, stream)
+
+
+def aclnnBitwiseOrScalarGetWorkspaceSize(
+    self: TensorLike,
+    other: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Bitwise or of a tensor and a number.
+
+    $$out = self \\mathbin{|} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnBitwiseOrScalar, and for the order of checks its
+    host code (hicann/ops-math, math/bitwise_or).
+
+    Args:
+        self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+        other: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnBitwiseOrScalar",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBitwiseOrScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBitwiseOrScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnBitwiseOrTensorGetWorkspaceSize(
+    self: TensorLike,
+    other: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Bitwise or of two tensors.
+
+    $$out = self \\mathbin{|} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnBitwiseOrTensor, and for the order of checks its
+    host code (hicann/ops-math, math/bitwise_or).
+
+    Args:
+        self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+        other: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnBitwiseOrTensor",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBitwiseOrTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBitwiseOrTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnBitwiseXorScalarGetWorkspaceSize(
+    self: TensorLike,
+    other: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Bitwise exclusive or of a tensor and a number.
+
+    $$out = self \\mathbin{\\oplus} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnBitwiseXorScalar, and for the order of checks its
+    host code (hicann/ops-math, math/bitwise_xor).
+
+    Args:
+        self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+        other: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnBitwiseXorScalar",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBitwiseXorScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBitwiseXorScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnBitwiseXorTensorGetWorkspaceSize(
+    self: TensorLike,
+    other: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Bitwise exclusive or of two tensors.
+
+    $$out = self \\mathbin{\\oplus} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnBitwiseXorTensor, and for the order of checks its
+    host code (hicann/ops-math, math/bitwise_xor).
+
+    Args:
+        self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+        other: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnBitwiseXorTensor",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBitwiseXorTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBitwiseXorTensor", workspace, workspaceSize, executor, stream)
+
+
 def aclnnCastGetWorkspaceSize(
     self: TensorLike,
     dtype: DTypeLike,
@@ -1452,6 +1778,201 @@ def aclnnClampMax(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnClampMax", workspace, workspaceSize, executor, stream)
+
+
+def aclnnClampMaxTensorGetWorkspaceSize(
+    self: TensorLike,
+    max: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements of a tensor, at most those of another.
+
+    $$out = \\min(self, max)$$
+
+    - NaN in any input gives NaN.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnClampMaxTensor, and for the order of checks its
+    host code (hicann/ops-math, conversion/clip_by_value).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+        max: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnClampMaxTensor",
+        (
+            self,
+            max,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnClampMaxTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnClampMaxTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnClampMinGetWorkspaceSize(
+    self: TensorLike,
+    clipValueMin: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements of a tensor, at least a number.
+
+    $$out = \\max(self, clipValueMin)$$
+
+    - NaN in any input gives NaN.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnClampMin, and for the order of checks its host
+    code (hicann/ops-math, conversion/clip_by_value).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+        clipValueMin: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnClampMin",
+        (
+            self,
+            clipValueMin,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnClampMin(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnClampMin", workspace, workspaceSize, executor, stream)
+
+
+def aclnnClampMinTensorGetWorkspaceSize(
+    self: TensorLike,
+    clipValueMin: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements of a tensor, at least those of another.
+
+    $$out = \\max(self, clipValueMin)$$
+
+    - NaN in any input gives NaN.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnClampMinTensor, and for the order of checks its
+    host code (hicann/ops-math, conversion/clip_by_value).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+        clipValueMin: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnClampMinTensor",
+        (
+            self,
+            clipValueMin,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnClampMinTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnClampMinTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnClampTensorGetWorkspaceSize(
+    self: TensorLike,
+    clipValueMin: TensorLike | None,
+    clipValueMax: TensorLike | None,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements of a tensor, moved between those of two others.
+
+    $$out = \\min(\\max(self, clipValueMin), clipValueMax)$$
+
+    - A bound that is null does not bound; where the bounds cross, the upper one holds.
+    - NaN in any input gives NaN.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+      cast to the
+      type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnClampTensor (hicann/ops-math,
+    conversion/clip_by_value).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        clipValueMin: const aclTensor*, may be None.
+        clipValueMax: const aclTensor*, may be None.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnClampTensor",
+        (
+            self,
+            clipValueMin,
+            clipValueMax,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnClampTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnClampTensor", workspace, workspaceSize, executor, stream)
 
 
 def aclnnConstantPadNdGetWorkspaceSize(
@@ -1696,6 +2217,59 @@ def aclnnDivMod(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnDivMod", workspace, workspaceSize, executor, stream)
+
+
+def aclnnDivModsGetWorkspaceSize(
+    self: TensorLike,
+    other: ScalarLike,
+    mode: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Quotient of a tensor and a number, rounded if that is asked for.
+
+    $$out = \\begin{cases} self / other & mode = 0 \\\\ trunc(self / other) & mode = 1 \\\\
+    \\lfloor self / other \\rfloor & mode = 2 \\end{cases}$$
+
+    - Mode 0 computes integers and BOOL in FLOAT; modes 1 and 2 keep integers, and compute BOOL in
+      FLOAT.
+    - Of integers, x / 0 is 0 with mode 1 and 2.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+      cast
+      to the type of out.
+
+    Source: the public documentation of aclnnDivMods (hicann/ops-math, math/div).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        other: const aclScalar*.
+        mode: int.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnDivMods",
+        (
+            self,
+            other,
+            mode,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnDivMods(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnDivMods", workspace, workspaceSize, executor, stream)
 
 
 def aclnnDivsGetWorkspaceSize(
@@ -2149,6 +2723,196 @@ def aclnnFloor(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnFloor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnFloorDivideGetWorkspaceSize(
+    self: TensorLike,
+    other: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Quotient of two tensors, rounded down.
+
+    $$out = \\lfloor self / other \\rfloor$$
+
+    - Of integers, x / 0 is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnFloorDivide, and for the order of checks its host
+    code (hicann/ops-math, math/floor_div).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnFloorDivide",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnFloorDivide(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnFloorDivide", workspace, workspaceSize, executor, stream)
+
+
+def aclnnFloorDividesGetWorkspaceSize(
+    self: TensorLike,
+    other: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Quotient of a tensor and a number, rounded down.
+
+    $$out = \\lfloor self / other \\rfloor$$
+
+    - Of integers, x / 0 is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnFloorDivides, and for the order of checks its
+    host code (hicann/ops-math, math/floor_div).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+        other: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnFloorDivides",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnFloorDivides(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnFloorDivides", workspace, workspaceSize, executor, stream)
+
+
+def aclnnFmodScalarGetWorkspaceSize(
+    self: TensorLike,
+    other: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """What a division that is rounded to 0 leaves, of a tensor and a number.
+
+    $$out = self - trunc(self / other) \\cdot other$$
+
+    - It has the sign of self.
+    - Of integers, what x / 0 leaves is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnFmodScalar, and for the order of checks its host
+    code (hicann/ops-math, math/mod).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+        other: const aclScalar*.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+    """
+    return get_workspace_size(
+        "aclnnFmodScalar",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnFmodScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnFmodScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnFmodTensorGetWorkspaceSize(
+    self: TensorLike,
+    other: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """What a division that is rounded to 0 leaves, of two tensors.
+
+    $$out = self - trunc(self / other) \\cdot other$$
+
+    - It has the sign of self.
+    - Of integers, what x / 0 leaves is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnFmodTensor, and for the order of checks its host
+    code (hicann/ops-math, math/mod).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+    """
+    return get_workspace_size(
+        "aclnnFmodTensor",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnFmodTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnFmodTensor", workspace, workspaceSize, executor, stream)
 
 
 def aclnnGatherV2GetWorkspaceSize(
@@ -2897,6 +3661,430 @@ def aclnnInplaceBernoulliTensor(
     execute("aclnnInplaceBernoulliTensor", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceBitwiseAndScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: bitwise and of a tensor and a number.
+
+    $$selfRef = selfRef \\mathbin{\\&} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceBitwiseAndScalar, and for the order of
+    checks its host code (hicann/ops-math, math/bitwise_and).
+
+    Args:
+        selfRef: output const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32,
+            UINT64, BOOL.
+        other: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceBitwiseAndScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceBitwiseAndScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceBitwiseAndScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceBitwiseAndTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: bitwise and of two tensors.
+
+    $$selfRef = selfRef \\mathbin{\\&} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceBitwiseAndTensor, and for the order of
+    checks its host code (hicann/ops-math, math/bitwise_and).
+
+    Args:
+        selfRef: output const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32,
+            UINT64, BOOL.
+        other: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceBitwiseAndTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceBitwiseAndTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceBitwiseAndTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceBitwiseOrScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: bitwise or of a tensor and a number.
+
+    $$selfRef = selfRef \\mathbin{|} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceBitwiseOrScalar, and for the order of
+    checks its host code (hicann/ops-math, math/bitwise_or).
+
+    Args:
+        selfRef: output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
+            BOOL.
+        other: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceBitwiseOrScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceBitwiseOrScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceBitwiseOrScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceBitwiseOrTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: bitwise or of two tensors.
+
+    $$selfRef = selfRef \\mathbin{|} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceBitwiseOrTensor, and for the order of
+    checks its host code (hicann/ops-math, math/bitwise_or).
+
+    Args:
+        selfRef: output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
+            BOOL.
+        other: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceBitwiseOrTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceBitwiseOrTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceBitwiseOrTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceBitwiseXorScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: bitwise exclusive or of a tensor and a number.
+
+    $$selfRef = selfRef \\mathbin{\\oplus} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceBitwiseXorScalar, and for the order of
+    checks its host code (hicann/ops-math, math/bitwise_xor).
+
+    Args:
+        selfRef: output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
+            BOOL.
+        other: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceBitwiseXorScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceBitwiseXorScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceBitwiseXorScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceBitwiseXorTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: bitwise exclusive or of two tensors.
+
+    $$selfRef = selfRef \\mathbin{\\oplus} other$$
+
+    - BOOL: that of truth values.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceBitwiseXorTensor, and for the order of
+    checks its host code (hicann/ops-math, math/bitwise_xor).
+
+    Args:
+        selfRef: output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
+            BOOL.
+        other: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceBitwiseXorTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceBitwiseXorTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceBitwiseXorTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceClampMaxGetWorkspaceSize(
+    selfRef: TensorLike,
+    clipValueMax: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: elements of a tensor, at most a number.
+
+    $$selfRef = \\min(selfRef, clipValueMax)$$
+
+    - NaN in any input gives NaN.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceClampMax, and for the order of checks its
+    host code (hicann/ops-math, conversion/clip_by_value).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, INT8, INT32, UINT8,
+            INT16.
+        clipValueMax: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceClampMax",
+        (
+            selfRef,
+            clipValueMax,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceClampMax(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceClampMax", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceClampMaxTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    max: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: elements of a tensor, at most those of another.
+
+    $$selfRef = \\min(selfRef, max)$$
+
+    - NaN in any input gives NaN.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceClampMaxTensor, and for the order of
+    checks its host code (hicann/ops-math, conversion/clip_by_value).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8.
+        max: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+    """
+    return get_workspace_size(
+        "aclnnInplaceClampMaxTensor",
+        (
+            selfRef,
+            max,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceClampMaxTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceClampMaxTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceClampMinTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    clipValueMin: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: elements of a tensor, at least those of another.
+
+    $$selfRef = \\max(selfRef, clipValueMin)$$
+
+    - NaN in any input gives NaN.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceClampMinTensor, and for the order of
+    checks its host code (hicann/ops-math, conversion/clip_by_value).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8.
+        clipValueMin: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8.
+    """
+    return get_workspace_size(
+        "aclnnInplaceClampMinTensor",
+        (
+            selfRef,
+            clipValueMin,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceClampMinTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceClampMinTensor", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceCopyGetWorkspaceSize(
     selfRef: TensorLike,
     src: TensorLike,
@@ -2988,6 +4176,156 @@ def aclnnInplaceDiv(
     execute("aclnnInplaceDiv", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceDivModGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    mode: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Quotient of a tensor and another, rounded if that is asked for.
+
+    $$selfRef = \\begin{cases} selfRef / other & mode = 0 \\\\ trunc(selfRef / other) & mode = 1
+    \\\\
+    \\lfloor selfRef / other \\rfloor & mode = 2 \\end{cases}$$
+
+    - Mode 0 computes integers and BOOL in FLOAT; modes 1 and 2 keep integers, and compute BOOL in
+      FLOAT.
+    - Of integers, x / 0 is 0 with mode 1 and 2.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+      cast
+      to the type of selfRef.
+
+    Source: the public documentation of aclnnInplaceDivMod (hicann/ops-math, math/div).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        mode: int.
+    """
+    return get_workspace_size(
+        "aclnnInplaceDivMod",
+        (
+            selfRef,
+            other,
+            mode,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceDivMod(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceDivMod", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceDivModsGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    mode: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Quotient of a tensor and a number, rounded if that is asked for.
+
+    $$selfRef = \\begin{cases} selfRef / other & mode = 0 \\\\ trunc(selfRef / other) & mode = 1
+    \\\\
+    \\lfloor selfRef / other \\rfloor & mode = 2 \\end{cases}$$
+
+    - Mode 0 computes integers and BOOL in FLOAT; modes 1 and 2 keep integers, and compute BOOL in
+      FLOAT.
+    - Of integers, x / 0 is 0 with mode 1 and 2.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+      cast
+      to the type of selfRef.
+
+    Source: the public documentation of aclnnInplaceDivMods (hicann/ops-math, math/div).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
+        other: const aclScalar*.
+        mode: int.
+    """
+    return get_workspace_size(
+        "aclnnInplaceDivMods",
+        (
+            selfRef,
+            other,
+            mode,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceDivMods(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceDivMods", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceDivsGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: quotient of a tensor and a number.
+
+    $$selfRef = \\frac{selfRef}{other}$$
+
+    - other counts in the common type only where it is of a higher kind than self.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceDivs, and for the order of checks its host
+    code (hicann/ops-math, math/div).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceDivs",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceDivs(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceDivs", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceFillScalarGetWorkspaceSize(
     selfRef: TensorLike,
     value: ScalarLike,
@@ -3027,6 +4365,379 @@ def aclnnInplaceFillScalar(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceFillScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceFloorDivideGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: quotient of two tensors, rounded down.
+
+    $$selfRef = \\lfloor selfRef / other \\rfloor$$
+
+    - Of integers, x / 0 is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceFloorDivide, and for the order of checks
+    its host code (hicann/ops-math, math/floor_div).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+    """
+    return get_workspace_size(
+        "aclnnInplaceFloorDivide",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceFloorDivide(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceFloorDivide", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceFloorDividesGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: quotient of a tensor and a number, rounded down.
+
+    $$selfRef = \\lfloor selfRef / other \\rfloor$$
+
+    - Of integers, x / 0 is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceFloorDivides, and for the order of checks
+    its host code (hicann/ops-math, math/floor_div).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8.
+        other: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceFloorDivides",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceFloorDivides(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceFloorDivides", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceFmodScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: what a division that is rounded to 0 leaves, of a tensor and a number.
+
+    $$selfRef = selfRef - trunc(selfRef / other) \\cdot other$$
+
+    - It has the sign of self.
+    - Of integers, what x / 0 leaves is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceFmodScalar, and for the order of checks
+    its host code (hicann/ops-math, math/mod).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+        other: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceFmodScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceFmodScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceFmodScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceFmodTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: what a division that is rounded to 0 leaves, of two tensors.
+
+    $$selfRef = selfRef - trunc(selfRef / other) \\cdot other$$
+
+    - It has the sign of self.
+    - Of integers, what x / 0 leaves is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceFmodTensor, and for the order of checks
+    its host code (hicann/ops-math, math/mod).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+    """
+    return get_workspace_size(
+        "aclnnInplaceFmodTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceFmodTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceFmodTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLerpGetWorkspaceSize(
+    selfRef: TensorLike,
+    end: TensorLike,
+    weight: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: linear interpolation between two tensors.
+
+    $$selfRef = selfRef + weight \\cdot (end - selfRef)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceLerp, and for the order of checks its host
+    code (hicann/ops-math, math/lerp).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16.
+        end: const aclTensor* of FLOAT, FLOAT16, BF16.
+        weight: const aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLerp",
+        (
+            selfRef,
+            end,
+            weight,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLerp(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLerp", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLerpsGetWorkspaceSize(
+    selfRef: TensorLike,
+    end: TensorLike,
+    weight: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: linear interpolation between two tensors, by a number.
+
+    $$selfRef = selfRef + weight \\cdot (end - selfRef)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceLerps, and for the order of checks its
+    host code (hicann/ops-math, math/lerp).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16.
+        end: const aclTensor* of FLOAT, FLOAT16, BF16.
+        weight: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLerps",
+        (
+            selfRef,
+            end,
+            weight,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLerps(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLerps", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceMaskedFillScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    mask: TensorLike,
+    value: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Fills a tensor with a number where a mask is true.
+
+    $$selfRef_i = value \\quad \\text{where } mask_i$$
+
+    - value is cast to the type of selfRef; mask broadcasts to its shape.
+    - selfRef is input and output; a mask that shares memory with it is copied first.
+
+    Source: host code of aclnnInplaceMaskedFillScalar (hicann/ops-math, conversion/masked_fill).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, INT8, INT32, INT64, BOOL.
+        mask: const aclTensor* of BOOL.
+        value: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceMaskedFillScalar",
+        (
+            selfRef,
+            mask,
+            value,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceMaskedFillScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceMaskedFillScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceMaskedFillTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    mask: TensorLike,
+    value: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Fills a tensor with the one element of another where a mask is true.
+
+    $$selfRef_i = value \\quad \\text{where } mask_i$$
+
+    - value is cast to the type of selfRef; mask broadcasts to its shape.
+    - selfRef is input and output; inputs that share memory with it are copied first.
+
+    Source: the public documentation of aclnnInplaceMaskedFillTensor (hicann/ops-math,
+    conversion/masked_fill).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, INT8, INT32, INT64, BOOL.
+        mask: const aclTensor* of BOOL.
+        value: const aclTensor* of FLOAT, FLOAT16, BF16, INT8, INT32, INT64, BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceMaskedFillTensor",
+        (
+            selfRef,
+            mask,
+            value,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceMaskedFillTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceMaskedFillTensor", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceMulGetWorkspaceSize(
@@ -3213,6 +4924,100 @@ def aclnnInplaceOne(
     execute("aclnnInplaceOne", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplacePowTensorScalarGetWorkspaceSize(
+    self: TensorLike,
+    exponent: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: powers of a tensor's elements, with a number as the exponent.
+
+    $$self = self^{exponent}$$
+
+    - Integers wrap around.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+    - self is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplacePowTensorScalar, and for the order of
+    checks its host code (hicann/ops-math, math/pow).
+
+    Args:
+        self: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        exponent: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplacePowTensorScalar",
+        (
+            self,
+            exponent,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplacePowTensorScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplacePowTensorScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplacePowTensorTensorGetWorkspaceSize(
+    self: TensorLike,
+    exponent: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: powers of a tensor's elements.
+
+    $$self = self^{exponent}$$
+
+    - Integers wrap around.
+    - A negative power of an integer is its reciprocal rounded to 0; of 0 it is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - self is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplacePowTensorTensor, and for the order of
+    checks its host code (hicann/ops-math, math/pow).
+
+    Args:
+        self: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        exponent: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplacePowTensorTensor",
+        (
+            self,
+            exponent,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplacePowTensorTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplacePowTensorTensor", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceRandomGetWorkspaceSize(
     selfRef: TensorLike,
     from_: int,
@@ -3306,6 +5111,103 @@ def aclnnInplaceRelu(
     execute("aclnnInplaceRelu", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceRemainderTensorScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: what a division that is rounded down leaves, of a tensor and a number.
+
+    $$selfRef = selfRef - \\lfloor selfRef / other \\rfloor \\cdot other$$
+
+    - It has the sign of other.
+    - Of integers, what x / 0 leaves is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceRemainderTensorScalar, and for the order
+    of checks its host code (hicann/ops-math, math/floor_mod).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
+        other: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceRemainderTensorScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceRemainderTensorScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceRemainderTensorScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceRemainderTensorTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: what a division that is rounded down leaves, of two tensors.
+
+    $$selfRef = selfRef - \\lfloor selfRef / other \\rfloor \\cdot other$$
+
+    - It has the sign of other.
+    - Of integers, what x / 0 leaves is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceRemainderTensorTensor, and for the order
+    of checks its host code (hicann/ops-math, math/floor_mod).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceRemainderTensorTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceRemainderTensorTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceRemainderTensorTensor", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceSubGetWorkspaceSize(
     selfRef: TensorLike,
     other: TensorLike,
@@ -3356,6 +5258,58 @@ def aclnnInplaceSub(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceSub", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceSubsGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    alpha: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: difference of a tensor and a number, the latter scaled.
+
+    $$selfRef = selfRef - alpha \\cdot other$$
+
+    - Integers wrap around.
+    - BOOL: a sum is the logical or, a difference the exclusive or.
+    - other counts in the common type only where it is of a higher kind than self.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+
+    Source: the public documentation of aclnnInplaceSubs, and for the order of checks its host
+    code (hicann/ops-math, math/sub).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclScalar*.
+        alpha: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceSubs",
+        (
+            selfRef,
+            other,
+            alpha,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceSubs(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceSubs", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceUniformGetWorkspaceSize(
@@ -4095,6 +6049,55 @@ def aclnnLerp(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnLerp", workspace, workspaceSize, executor, stream)
+
+
+def aclnnLerpsGetWorkspaceSize(
+    self: TensorLike,
+    end: TensorLike,
+    weight: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Linear interpolation between two tensors, by a number.
+
+    $$out = self + weight \\cdot (end - self)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnLerps, and for the order of checks its host code
+    (hicann/ops-math, math/lerp).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        end: const aclTensor* of FLOAT, FLOAT16, BF16.
+        weight: const aclScalar*.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnLerps",
+        (
+            self,
+            end,
+            weight,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnLerps(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnLerps", workspace, workspaceSize, executor, stream)
 
 
 def aclnnLogGetWorkspaceSize(
@@ -5706,6 +7709,55 @@ def aclnnPermute(
     execute("aclnnPermute", workspace, workspaceSize, executor, stream)
 
 
+def aclnnPowScalarTensorGetWorkspaceSize(
+    self: ScalarLike,
+    exponent: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Powers of a number, with a tensor's elements as exponents.
+
+    $$out = self^{exponent}$$
+
+    - Integers wrap around.
+    - A negative power of an integer is its reciprocal rounded to 0; of 0 it is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnPowScalarTensor, and for the order of checks its
+    host code (hicann/ops-math, math/pow).
+
+    Args:
+        self: const aclScalar*.
+        exponent: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        out: output const aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnPowScalarTensor",
+        (
+            self,
+            exponent,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnPowScalarTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnPowScalarTensor", workspace, workspaceSize, executor, stream)
+
+
 def aclnnPowTensorScalarGetWorkspaceSize(
     self: TensorLike,
     exponent: ScalarLike,
@@ -6091,6 +8143,154 @@ def aclnnRelu(
     execute("aclnnRelu", workspace, workspaceSize, executor, stream)
 
 
+def aclnnRemainderScalarTensorGetWorkspaceSize(
+    self: ScalarLike,
+    other: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """What a division that is rounded down leaves, of a number and a tensor.
+
+    $$out = self - \\lfloor self / other \\rfloor \\cdot other$$
+
+    - It has the sign of other.
+    - Of integers, what x / 0 leaves is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnRemainderScalarTensor, and for the order of
+    checks its host code (hicann/ops-math, math/floor_mod).
+
+    Args:
+        self: const aclScalar*.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnRemainderScalarTensor",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnRemainderScalarTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnRemainderScalarTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnRemainderTensorScalarGetWorkspaceSize(
+    self: TensorLike,
+    other: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """What a division that is rounded down leaves, of a tensor and a number.
+
+    $$out = self - \\lfloor self / other \\rfloor \\cdot other$$
+
+    - It has the sign of other.
+    - Of integers, what x / 0 leaves is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnRemainderTensorScalar, and for the order of
+    checks its host code (hicann/ops-math, math/floor_mod).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        other: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnRemainderTensorScalar",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnRemainderTensorScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnRemainderTensorScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnRemainderTensorTensorGetWorkspaceSize(
+    self: TensorLike,
+    other: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """What a division that is rounded down leaves, of two tensors.
+
+    $$out = self - \\lfloor self / other \\rfloor \\cdot other$$
+
+    - It has the sign of other.
+    - Of integers, what x / 0 leaves is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnRemainderTensorTensor, and for the order of
+    checks its host code (hicann/ops-math, math/floor_mod).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnRemainderTensorTensor",
+        (
+            self,
+            other,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnRemainderTensorTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnRemainderTensorTensor", workspace, workspaceSize, executor, stream)
+
+
 def aclnnRmsNormGetWorkspaceSize(
     x: TensorLike,
     gamma: TensorLike,
@@ -6235,6 +8435,109 @@ def aclnnRsqrt(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnRsqrt", workspace, workspaceSize, executor, stream)
+
+
+def aclnnRsubGetWorkspaceSize(
+    self: TensorLike,
+    other: TensorLike,
+    alpha: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Difference of two tensors the other way round, the first scaled.
+
+    $$out = other - alpha \\cdot self$$
+
+    - Integers wrap around.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnRsub, and for the order of checks its host code
+    (hicann/ops-math, math/sub).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            COMPLEX64, COMPLEX128.
+        alpha: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnRsub",
+        (
+            self,
+            other,
+            alpha,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnRsub(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnRsub", workspace, workspaceSize, executor, stream)
+
+
+def aclnnRsubsGetWorkspaceSize(
+    self: TensorLike,
+    other: ScalarLike,
+    alpha: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Difference of a number and a tensor, the latter scaled.
+
+    $$out = other - alpha \\cdot self$$
+
+    - Integers wrap around.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnRsubs, and for the order of checks its host code
+    (hicann/ops-math, math/sub).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            COMPLEX64, COMPLEX128.
+        other: const aclScalar*.
+        alpha: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnRsubs",
+        (
+            self,
+            other,
+            alpha,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnRsubs(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnRsubs", workspace, workspaceSize, executor, stream)
 
 
 def aclnnSWhereGetWorkspaceSize(
@@ -7993,6 +10296,89 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         ("weightOptional", "posWeightOptional"),
     ),
+    "aclnnBitwiseAndScalar": (
+        """
+        aclnnStatus aclnnBitwiseAndScalarGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnBitwiseAndTensor": (
+        """
+        aclnnStatus aclnnBitwiseAndTensorGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnBitwiseNot": (
+        """
+        aclnnStatus aclnnBitwiseNotGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnBitwiseOrScalar": (
+        """
+        aclnnStatus aclnnBitwiseOrScalarGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnBitwiseOrTensor": (
+        """
+        aclnnStatus aclnnBitwiseOrTensorGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnBitwiseXorScalar": (
+        """
+        aclnnStatus aclnnBitwiseXorScalarGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnBitwiseXorTensor": (
+        """
+        aclnnStatus aclnnBitwiseXorTensorGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnCast": (
         """
         aclnnStatus aclnnCastGetWorkspaceSize(
@@ -8053,6 +10439,55 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnClampMaxTensor": (
+        """
+        aclnnStatus aclnnClampMaxTensorGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* max,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnClampMin": (
+        """
+        aclnnStatus aclnnClampMinGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* clipValueMin,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnClampMinTensor": (
+        """
+        aclnnStatus aclnnClampMinTensorGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* clipValueMin,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnClampTensor": (
+        """
+        aclnnStatus aclnnClampTensorGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* clipValueMin,
+            const aclTensor* clipValueMax,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        ("clipValueMin", "clipValueMax"),
+    ),
     "aclnnConstantPadNd": (
         """
         aclnnStatus aclnnConstantPadNdGetWorkspaceSize(
@@ -8107,6 +10542,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         aclnnStatus aclnnDivModGetWorkspaceSize(
             const aclTensor* self,
             const aclTensor* other,
+            int mode,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnDivMods": (
+        """
+        aclnnStatus aclnnDivModsGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* other,
             int mode,
             aclTensor* out,
             uint64_t* workspaceSize,
@@ -8224,6 +10672,54 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """
         aclnnStatus aclnnFloorGetWorkspaceSize(
             const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnFloorDivide": (
+        """
+        aclnnStatus aclnnFloorDivideGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnFloorDivides": (
+        """
+        aclnnStatus aclnnFloorDividesGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnFmodScalar": (
+        """
+        aclnnStatus aclnnFmodScalarGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnFmodTensor": (
+        """
+        aclnnStatus aclnnFmodTensorGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* other,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -8416,6 +10912,105 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceBitwiseAndScalar": (
+        """
+        aclnnStatus aclnnInplaceBitwiseAndScalarGetWorkspaceSize(
+            const aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceBitwiseAndTensor": (
+        """
+        aclnnStatus aclnnInplaceBitwiseAndTensorGetWorkspaceSize(
+            const aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceBitwiseOrScalar": (
+        """
+        aclnnStatus aclnnInplaceBitwiseOrScalarGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceBitwiseOrTensor": (
+        """
+        aclnnStatus aclnnInplaceBitwiseOrTensorGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceBitwiseXorScalar": (
+        """
+        aclnnStatus aclnnInplaceBitwiseXorScalarGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceBitwiseXorTensor": (
+        """
+        aclnnStatus aclnnInplaceBitwiseXorTensorGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceClampMax": (
+        """
+        aclnnStatus aclnnInplaceClampMaxGetWorkspaceSize(
+            const aclTensor* selfRef,
+            const aclScalar* clipValueMax,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceClampMaxTensor": (
+        """
+        aclnnStatus aclnnInplaceClampMaxTensorGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* max,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceClampMinTensor": (
+        """
+        aclnnStatus aclnnInplaceClampMinTensorGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* clipValueMin,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceCopy": (
         """
         aclnnStatus aclnnInplaceCopyGetWorkspaceSize(
@@ -8438,11 +11033,138 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceDivMod": (
+        """
+        aclnnStatus aclnnInplaceDivModGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
+            int mode,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceDivMods": (
+        """
+        aclnnStatus aclnnInplaceDivModsGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            int mode,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceDivs": (
+        """
+        aclnnStatus aclnnInplaceDivsGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceFillScalar": (
         """
         aclnnStatus aclnnInplaceFillScalarGetWorkspaceSize(
             aclTensor* selfRef,
             const aclScalar* value,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceFloorDivide": (
+        """
+        aclnnStatus aclnnInplaceFloorDivideGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceFloorDivides": (
+        """
+        aclnnStatus aclnnInplaceFloorDividesGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceFmodScalar": (
+        """
+        aclnnStatus aclnnInplaceFmodScalarGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceFmodTensor": (
+        """
+        aclnnStatus aclnnInplaceFmodTensorGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLerp": (
+        """
+        aclnnStatus aclnnInplaceLerpGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* end,
+            const aclTensor* weight,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLerps": (
+        """
+        aclnnStatus aclnnInplaceLerpsGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* end,
+            const aclScalar* weight,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceMaskedFillScalar": (
+        """
+        aclnnStatus aclnnInplaceMaskedFillScalarGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* mask,
+            const aclScalar* value,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceMaskedFillTensor": (
+        """
+        aclnnStatus aclnnInplaceMaskedFillTensorGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* mask,
+            const aclTensor* value,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -8495,6 +11217,28 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplacePowTensorScalar": (
+        """
+        aclnnStatus aclnnInplacePowTensorScalarGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* exponent,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("self",),
+        (),
+    ),
+    "aclnnInplacePowTensorTensor": (
+        """
+        aclnnStatus aclnnInplacePowTensorTensorGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* exponent,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("self",),
+        (),
+    ),
     "aclnnInplaceRandom": (
         """
         aclnnStatus aclnnInplaceRandomGetWorkspaceSize(
@@ -8519,11 +11263,45 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceRemainderTensorScalar": (
+        """
+        aclnnStatus aclnnInplaceRemainderTensorScalarGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceRemainderTensorTensor": (
+        """
+        aclnnStatus aclnnInplaceRemainderTensorTensorGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceSub": (
         """
         aclnnStatus aclnnInplaceSubGetWorkspaceSize(
             aclTensor* selfRef,
             const aclTensor* other,
+            const aclScalar* alpha,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceSubs": (
+        """
+        aclnnStatus aclnnInplaceSubsGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
             const aclScalar* alpha,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -8710,6 +11488,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             const aclTensor* self,
             const aclTensor* end,
             const aclTensor* weight,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnLerps": (
+        """
+        aclnnStatus aclnnLerpsGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* end,
+            const aclScalar* weight,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -9118,6 +11909,18 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnPowScalarTensor": (
+        """
+        aclnnStatus aclnnPowScalarTensorGetWorkspaceSize(
+            const aclScalar* self,
+            const aclTensor* exponent,
+            const aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnPowTensorScalar": (
         """
         aclnnStatus aclnnPowTensorScalarGetWorkspaceSize(
@@ -9217,6 +12020,42 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnRemainderScalarTensor": (
+        """
+        aclnnStatus aclnnRemainderScalarTensorGetWorkspaceSize(
+            const aclScalar* self,
+            const aclTensor* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnRemainderTensorScalar": (
+        """
+        aclnnStatus aclnnRemainderTensorScalarGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnRemainderTensorTensor": (
+        """
+        aclnnStatus aclnnRemainderTensorTensorGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnRmsNorm": (
         """
         aclnnStatus aclnnRmsNormGetWorkspaceSize(
@@ -9246,6 +12085,32 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """
         aclnnStatus aclnnRsqrtGetWorkspaceSize(
             const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnRsub": (
+        """
+        aclnnStatus aclnnRsubGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* other,
+            const aclScalar* alpha,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnRsubs": (
+        """
+        aclnnStatus aclnnRsubsGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* other,
+            const aclScalar* alpha,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -9774,6 +12639,62 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted")},
         {"reduction": {"none": 0, "mean": 1, "sum": 2}},
     ),
+    "bitwise_and": Pythonic(
+        "bitwise_and",
+        "aclnnBitwiseAndTensor",
+        ("self", "other"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "bitwise_and_scalar": Pythonic(
+        "bitwise_and_scalar",
+        "aclnnBitwiseAndScalar",
+        ("self",),
+        {"other": 1},
+        {"out": Result("broadcast", "promoted", scalars=("other",))},
+        {},
+    ),
+    "bitwise_not": Pythonic(
+        "bitwise_not",
+        "aclnnBitwiseNot",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "bitwise_or": Pythonic(
+        "bitwise_or",
+        "aclnnBitwiseOrTensor",
+        ("self", "other"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "bitwise_or_scalar": Pythonic(
+        "bitwise_or_scalar",
+        "aclnnBitwiseOrScalar",
+        ("self",),
+        {"other": 1},
+        {"out": Result("broadcast", "promoted", scalars=("other",))},
+        {},
+    ),
+    "bitwise_xor": Pythonic(
+        "bitwise_xor",
+        "aclnnBitwiseXorTensor",
+        ("self", "other"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "bitwise_xor_scalar": Pythonic(
+        "bitwise_xor_scalar",
+        "aclnnBitwiseXorScalar",
+        ("self",),
+        {"other": 1},
+        {"out": Result("broadcast", "promoted", scalars=("other",))},
+        {},
+    ),
     "cast": Pythonic(
         "cast",
         "aclnnCast",
@@ -9814,6 +12735,30 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted", scalars=("clipValueMax",))},
         {},
     ),
+    "clamp_max_tensor": Pythonic(
+        "clamp_max_tensor",
+        "aclnnClampMaxTensor",
+        ("self", "max"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "clamp_min": Pythonic(
+        "clamp_min",
+        "aclnnClampMin",
+        ("self",),
+        {"clipValueMin": 0},
+        {"out": Result("broadcast", "promoted", scalars=("clipValueMin",))},
+        {},
+    ),
+    "clamp_min_tensor": Pythonic(
+        "clamp_min_tensor",
+        "aclnnClampMinTensor",
+        ("self", "clipValueMin"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
     "constant_pad_nd": Pythonic(
         "constant_pad_nd",
         "aclnnConstantPadNd",
@@ -9852,6 +12797,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self", "other"),
         {"mode": "none"},
         {"out": Result("broadcast", "floating")},
+        {"mode": {"none": 0, "trunc": 1, "floor": 2}},
+    ),
+    "div_mods": Pythonic(
+        "div_mods",
+        "aclnnDivMods",
+        ("self",),
+        {"other": 1, "mode": "none"},
+        {"out": Result("broadcast", "floating", scalars=("other",))},
         {"mode": {"none": 0, "trunc": 1, "floor": 2}},
     ),
     "divs": Pythonic(
@@ -9932,6 +12885,38 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {},
         {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "floor_divide": Pythonic(
+        "floor_divide",
+        "aclnnFloorDivide",
+        ("self", "other"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "floor_divides": Pythonic(
+        "floor_divides",
+        "aclnnFloorDivides",
+        ("self",),
+        {"other": 1},
+        {"out": Result("broadcast", "promoted", scalars=("other",))},
+        {},
+    ),
+    "fmod": Pythonic(
+        "fmod",
+        "aclnnFmodTensor",
+        ("self", "other"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "fmod_scalar": Pythonic(
+        "fmod_scalar",
+        "aclnnFmodScalar",
+        ("self",),
+        {"other": 1},
+        {"out": Result("broadcast", "promoted", scalars=("other",))},
         {},
     ),
     "gather_v2": Pythonic(
@@ -10099,6 +13084,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         "aclnnLerp",
         ("self", "end", "weight"),
         {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "lerps": Pythonic(
+        "lerps",
+        "aclnnLerps",
+        ("self", "end"),
+        {"weight": 0.5},
         {"out": Result("broadcast", "promoted")},
         {},
     ),
@@ -10382,6 +13375,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted")},
         {},
     ),
+    "remainder": Pythonic(
+        "remainder",
+        "aclnnRemainderTensorTensor",
+        ("self", "other"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "remainder_scalar": Pythonic(
+        "remainder_scalar",
+        "aclnnRemainderTensorScalar",
+        ("self",),
+        {"other": 1},
+        {"out": Result("broadcast", "promoted", scalars=("other",))},
+        {},
+    ),
     "rms_norm": Pythonic(
         "rms_norm",
         "aclnnRmsNorm",
@@ -10404,6 +13413,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {},
         {"out": Result("broadcast", "floating")},
+        {},
+    ),
+    "rsub": Pythonic(
+        "rsub",
+        "aclnnRsub",
+        ("self", "other"),
+        {"alpha": 1},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "rsubs": Pythonic(
+        "rsubs",
+        "aclnnRsubs",
+        ("self",),
+        {"other": 1, "alpha": 1},
+        {"out": Result("broadcast", "promoted", scalars=("other",))},
         {},
     ),
     "scatter_add": Pythonic(

@@ -19,10 +19,34 @@ def _masked(make: Making) -> Values:
     return {"mask": mask, "self": make.numbers(*make.shape), "out": make.out(math.prod(make.shape))}
 
 
+def _filled(make: Making) -> Values:
+    own = make.numbers(*make.shape)
+    mask = numbers(make.shape, dtypes.BOOL, make.generator)
+    return {"selfRef": own, "mask": mask}
+
+
+def _filled_with_one(make: Making) -> Values:
+    return _filled(make) | {"value": make.numbers(1)}
+
+
 def _positions(make: Making) -> Values:
     count, rank = math.prod(make.shape), len(make.shape)
     own = make.numbers(*make.shape)
     return {"self": own, "out": make.out(count, rank, dtype=np.int64)}
+
+
+# --- arithmetic --------------------------------------------------------------------------------------
+
+
+def _with_bits(make: Making) -> Values:
+    truth = make.dtype.kind == "bool"
+    return {"other": Scalar(True, "BOOL") if truth else Scalar(2, "INT32")}
+
+
+def _between(make: Making) -> Values:
+    low, high = make.numbers(*make.shape[-1:]), make.numbers(*make.shape)
+    own, out = make.numbers(*make.shape), make.out(*make.shape)
+    return {"self": own, "clipValueMin": low, "clipValueMax": high, "out": out}
 
 
 # --- random numbers ------------------------------------------------------------------------------------
@@ -59,6 +83,13 @@ FURTHER: dict[str, Callable[[Making], Values]] = {
     "MaskedSelect": _masked,
     "Nonzero": _positions,
     "NonzeroV2": _positions,
+    "InplaceMaskedFillScalar": _filled,
+    **dict.fromkeys(
+        (f"{form}Bitwise{word}Scalar" for form in ("", "Inplace") for word in ("And", "Or", "Xor")),
+        _with_bits,
+    ),
+    "ClampTensor": _between,
+    "InplaceMaskedFillTensor": _filled_with_one,
     "InplaceUniform": _uniform,
     "InplaceRandom": _whole,
     "Bernoulli": _chance,

@@ -27,11 +27,17 @@ TYPES = (
     dtypes.COMPLEX64,
 )
 TOLERANCES = {dtypes.FLOAT16: 2e-3, dtypes.BF16: 1.6e-2}
-NOT_FOR = {
-    "aclnnPowTensorScalar": {"BOOL"},
-    "aclnnPowTensorTensor": {"BOOL"},
-    "aclnnInplaceDiv": {"BOOL", "INT32", "UINT8", "INT64"},
+_REFUSED = {
+    "BOOL": ("PowTensorScalar", "PowTensorTensor", "PowScalarTensor"),
+    "BOOL UINT8": ("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor"),
 }
+_QUOTIENTS = ("Div", "Divs", "DivMod", "DivMods")
+NOT_FOR = {
+    f"aclnn{form}{name}": set(types.split())
+    for types, names in _REFUSED.items()
+    for name in names
+    for form in ("", "Inplace")
+} | {f"aclnnInplace{name}": {"BOOL", "INT32", "UINT8", "INT64"} for name in _QUOTIENTS}
 """Types that are refused in a tensor of every place: selfRef cannot hold a quotient, which is FLOAT."""
 NO_COMPLEX_EMPTY = {"aclnnMean", "aclnnProd", "aclnnProdDim", "aclnnReduceSum"}
 """Operators that have no neutral element of complex numbers, as the vendor's do not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -47,11 +48,15 @@ class Row:
     """Repository and folder of the host code."""
     scalars: Names = ()
     """aclScalars that the tensors meet with."""
+    scalars_first: bool = False
+    """Whether C has the aclScalars before the tensors."""
     follows: Names = ()
     """aclScalars that are cast to the common type."""
     types: tuple[DType, ...] = NUMBERS
     out_types: tuple[DType, ...] = ()
     """Types that the reference lists for the output; empty: whatever the common type casts to."""
+    within: tuple[DType, ...] = ()
+    """What the common type must be among; empty: anything."""
     floating: bool = False
     """Whether integers and BOOL are computed in FLOAT."""
     ranked: bool = True
@@ -86,7 +91,7 @@ class Row:
             NotNull(tuple(name for name in pointers if name not in self.optional)),
             TypeIn(self.tensors, self.types),
             *([TypeIn((out,), self.out_types)] if self.out_types else []),
-            Meets(self.common, out, self.follows),
+            Meets(self.common, out, self.follows, self.within),
             *([RankUpTo(self.tensors)] if self.ranked else []),
             shape,
             *([PlainFormat(all_tensors)] if self.plain else []),
@@ -97,7 +102,8 @@ class Row:
         """The C parameters, where the output is the parameter `out`."""
         written = f"{'const ' if const else ''}aclTensor* {out}"
         rows = [written if name == out else f"const aclTensor* {name}" for name in self.tensors]
-        rows += [f"const aclScalar* {name}" for name in (*self.scalars, *self.follows)]
+        numbers = [f"const aclScalar* {name}" for name in (*self.scalars, *self.follows)]
+        rows = numbers + rows if self.scalars_first else rows + numbers
         return ", ".join(rows if out in self.tensors else [*rows, written])
 
     def text(self, *more: str) -> str:
@@ -125,21 +131,19 @@ class Row:
             python=self.one_line() if self.python else None,
         )
 
-    def define_in_place(self, family: Family, *, const: bool) -> None:
-        """Adds the form that writes its first tensor, selfRef, which C may declare const."""
+    def define_in_place(self, family: Family, *, const: bool, ref: str = "selfRef") -> None:
+        """Adds the form that writes its first tensor, which C may declare const, and calls `ref`."""
         row = replace(
             self,
             name=f"Inplace{self.name}",
             summary=f"In place: {self.summary[0].lower()}{self.summary[1:]}",
-            formula=self.formula.replace("out =", "selfRef =")
-            .replace("self", "selfRef")
-            .replace("selfRefRef", "selfRef"),
-            tensors=("selfRef", *self.tensors[1:]),
+            formula=re.sub(r"\bself\b", ref, re.sub(r"\bout\b", ref, self.formula)),
+            tensors=(ref, *self.tensors[1:]),
         )
         family.add(
-            prototype(f"aclnn{row.name}", row.declaration("selfRef", const=const)),
-            Pointwise(row.tensors, "selfRef", row.common, row.kernel),
-            row.text(IN_PLACE.format("selfRef")),
-            outputs=("selfRef",),
-            checks=row.checks("selfRef"),
+            prototype(f"aclnn{row.name}", row.declaration(ref, const=const)),
+            Pointwise(row.tensors, ref, row.common, row.kernel),
+            row.text(IN_PLACE.format(ref)),
+            outputs=(ref,),
+            checks=row.checks(ref),
         )

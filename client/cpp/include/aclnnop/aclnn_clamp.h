@@ -35,6 +35,95 @@ ACLNN_API aclnnStatus aclnnClampMax(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* Elements of a tensor, at most those of another. Writes to out. */
+ACLNN_API aclnnStatus aclnnClampMaxTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* max,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnClampMaxTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* Elements of a tensor, at least a number. Writes to out. */
+ACLNN_API aclnnStatus aclnnClampMinGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* clipValueMin,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnClampMin(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* Elements of a tensor, at least those of another. Writes to out. */
+ACLNN_API aclnnStatus aclnnClampMinTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* clipValueMin,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnClampMinTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* Elements of a tensor, moved between those of two others. Writes to out. */
+ACLNN_API aclnnStatus aclnnClampTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* clipValueMin,
+    const aclTensor* clipValueMax,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnClampTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* In place: elements of a tensor, at most a number. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceClampMaxGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclScalar* clipValueMax,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceClampMax(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* In place: elements of a tensor, at most those of another. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceClampMaxTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* max,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceClampMaxTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* In place: elements of a tensor, at least those of another. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceClampMinTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* clipValueMin,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceClampMinTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -35,6 +35,20 @@ ACLNN_API aclnnStatus aclnnDivMod(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* Quotient of a tensor and a number, rounded if that is asked for. Writes to out. */
+ACLNN_API aclnnStatus aclnnDivModsGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* other,
+    int mode,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnDivMods(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Quotient of a tensor and a number. Writes to out. */
 ACLNN_API aclnnStatus aclnnDivsGetWorkspaceSize(
     const aclTensor* self,
@@ -55,6 +69,44 @@ ACLNN_API aclnnStatus aclnnInplaceDivGetWorkspaceSize(
     uint64_t* workspaceSize,
     aclOpExecutor** executor);
 ACLNN_API aclnnStatus aclnnInplaceDiv(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* Quotient of a tensor and another, rounded if that is asked for. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceDivModGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    int mode,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceDivMod(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* Quotient of a tensor and a number, rounded if that is asked for. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceDivModsGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    int mode,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceDivMods(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* In place: quotient of a tensor and a number. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceDivsGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceDivs(
     void* workspace,
     uint64_t workspaceSize,
     aclOpExecutor* executor,

@@ -8,6 +8,32 @@
 extern "C" {
 #endif
 
+/* In place: linear interpolation between two tensors. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLerpGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* end,
+    const aclTensor* weight,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLerp(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* In place: linear interpolation between two tensors, by a number. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLerpsGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* end,
+    const aclScalar* weight,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLerps(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Linear interpolation between two tensors. Writes to out. */
 ACLNN_API aclnnStatus aclnnLerpGetWorkspaceSize(
     const aclTensor* self,
@@ -17,6 +43,20 @@ ACLNN_API aclnnStatus aclnnLerpGetWorkspaceSize(
     uint64_t* workspaceSize,
     aclOpExecutor** executor);
 ACLNN_API aclnnStatus aclnnLerp(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* Linear interpolation between two tensors, by a number. Writes to out. */
+ACLNN_API aclnnStatus aclnnLerpsGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* end,
+    const aclScalar* weight,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnLerps(
     void* workspace,
     uint64_t workspaceSize,
     aclOpExecutor* executor,

@@ -8,6 +8,31 @@
 extern "C" {
 #endif
 
+/* In place: powers of a tensor's elements, with a number as the exponent. Writes to self. */
+ACLNN_API aclnnStatus aclnnInplacePowTensorScalarGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* exponent,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplacePowTensorScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
+/* Powers of a number, with a tensor's elements as exponents. Writes to out. */
+ACLNN_API aclnnStatus aclnnPowScalarTensorGetWorkspaceSize(
+    const aclScalar* self,
+    const aclTensor* exponent,
+    const aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnPowScalarTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Powers of a tensor's elements, with a number as the exponent. Writes to out. */
 ACLNN_API aclnnStatus aclnnPowTensorScalarGetWorkspaceSize(
     const aclTensor* self,

@@ -8,6 +8,18 @@
 extern "C" {
 #endif
 
+/* In place: powers of a tensor's elements. Writes to self. */
+ACLNN_API aclnnStatus aclnnInplacePowTensorTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* exponent,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplacePowTensorTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Powers of a tensor's elements. Writes to out. */
 ACLNN_API aclnnStatus aclnnPowTensorTensorGetWorkspaceSize(
     const aclTensor* self,

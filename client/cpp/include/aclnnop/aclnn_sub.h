@@ -21,6 +21,19 @@ ACLNN_API aclnnStatus aclnnInplaceSub(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: difference of a tensor and a number, the latter scaled. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceSubsGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    const aclScalar* alpha,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceSubs(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Difference of two tensors, the second scaled. Writes to out. */
 ACLNN_API aclnnStatus aclnnSubGetWorkspaceSize(
     const aclTensor* self,

@@ -19,6 +19,13 @@
 #include "aclnnop/aclnn_binary_cross_entropy_backward.h"
 #include "aclnnop/aclnn_binary_cross_entropy_with_logits.h"
 #include "aclnnop/aclnn_binary_cross_entropy_with_logits_backward.h"
+#include "aclnnop/aclnn_bitwise_and_scalar.h"
+#include "aclnnop/aclnn_bitwise_and_tensor.h"
+#include "aclnnop/aclnn_bitwise_not.h"
+#include "aclnnop/aclnn_bitwise_or_scalar.h"
+#include "aclnnop/aclnn_bitwise_or_tensor.h"
+#include "aclnnop/aclnn_bitwise_xor_scalar.h"
+#include "aclnnop/aclnn_bitwise_xor_tensor.h"
 #include "aclnnop/aclnn_cast.h"
 #include "aclnnop/aclnn_cat.h"
 #include "aclnnop/aclnn_ceil.h"
@@ -38,6 +45,9 @@
 #include "aclnnop/aclnn_expm1.h"
 #include "aclnnop/aclnn_fill_scalar.h"
 #include "aclnnop/aclnn_floor.h"
+#include "aclnnop/aclnn_floor_divide.h"
+#include "aclnnop/aclnn_fmod_scalar.h"
+#include "aclnnop/aclnn_fmod_tensor.h"
 #include "aclnnop/aclnn_gather_v2.h"
 #include "aclnnop/aclnn_ge_scalar.h"
 #include "aclnnop/aclnn_ge_tensor.h"
@@ -69,6 +79,8 @@
 #include "aclnnop/aclnn_logsoftmax_backward.h"
 #include "aclnnop/aclnn_lt_scalar.h"
 #include "aclnnop/aclnn_lt_tensor.h"
+#include "aclnnop/aclnn_masked_fill_scalar.h"
+#include "aclnnop/aclnn_masked_fill_tensor.h"
 #include "aclnnop/aclnn_masked_select.h"
 #include "aclnnop/aclnn_matmul.h"
 #include "aclnnop/aclnn_max_dim.h"
@@ -100,9 +112,11 @@
 #include "aclnnop/aclnn_reciprocal.h"
 #include "aclnnop/aclnn_reduce_sum.h"
 #include "aclnnop/aclnn_relu.h"
+#include "aclnnop/aclnn_remainder.h"
 #include "aclnnop/aclnn_rms_norm.h"
 #include "aclnnop/aclnn_round.h"
 #include "aclnnop/aclnn_rsqrt.h"
+#include "aclnnop/aclnn_rsub.h"
 #include "aclnnop/aclnn_s_where.h"
 #include "aclnnop/aclnn_scatter_add.h"
 #include "aclnnop/aclnn_sigmoid.h"
@@ -896,6 +910,206 @@ aclnnStatus aclnnBinaryCrossEntropyWithLogitsBackward(
   return aclnnServeExecute(&kBinaryCrossEntropyWithLogitsBackward, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kBitwiseAndScalarParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBitwiseAndScalar = {"aclnnBitwiseAndScalar", kBitwiseAndScalarParameters, 3};
+
+aclnnStatus aclnnBitwiseAndScalarGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kBitwiseAndScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBitwiseAndScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBitwiseAndScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBitwiseAndTensorParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBitwiseAndTensor = {"aclnnBitwiseAndTensor", kBitwiseAndTensorParameters, 3};
+
+aclnnStatus aclnnBitwiseAndTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kBitwiseAndTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBitwiseAndTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBitwiseAndTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBitwiseNotParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBitwiseNot = {"aclnnBitwiseNot", kBitwiseNotParameters, 2};
+
+aclnnStatus aclnnBitwiseNotGetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kBitwiseNot, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBitwiseNot(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBitwiseNot, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBitwiseOrScalarParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBitwiseOrScalar = {"aclnnBitwiseOrScalar", kBitwiseOrScalarParameters, 3};
+
+aclnnStatus aclnnBitwiseOrScalarGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kBitwiseOrScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBitwiseOrScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBitwiseOrScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBitwiseOrTensorParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBitwiseOrTensor = {"aclnnBitwiseOrTensor", kBitwiseOrTensorParameters, 3};
+
+aclnnStatus aclnnBitwiseOrTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kBitwiseOrTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBitwiseOrTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBitwiseOrTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBitwiseXorScalarParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBitwiseXorScalar = {"aclnnBitwiseXorScalar", kBitwiseXorScalarParameters, 3};
+
+aclnnStatus aclnnBitwiseXorScalarGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kBitwiseXorScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBitwiseXorScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBitwiseXorScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBitwiseXorTensorParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBitwiseXorTensor = {"aclnnBitwiseXorTensor", kBitwiseXorTensorParameters, 3};
+
+aclnnStatus aclnnBitwiseXorTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kBitwiseXorTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBitwiseXorTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBitwiseXorTensor, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kCastParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"dtype", ACLNN_SERVE_DATA_TYPE, false},
@@ -1039,6 +1253,125 @@ aclnnStatus aclnnClampMax(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kClampMax, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kClampMaxTensorParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"max", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kClampMaxTensor = {"aclnnClampMaxTensor", kClampMaxTensorParameters, 3};
+
+aclnnStatus aclnnClampMaxTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* max,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = max},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kClampMaxTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnClampMaxTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kClampMaxTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kClampMinParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"clipValueMin", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kClampMin = {"aclnnClampMin", kClampMinParameters, 3};
+
+aclnnStatus aclnnClampMinGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* clipValueMin,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = clipValueMin},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kClampMin, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnClampMin(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kClampMin, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kClampMinTensorParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"clipValueMin", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kClampMinTensor = {"aclnnClampMinTensor", kClampMinTensorParameters, 3};
+
+aclnnStatus aclnnClampMinTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* clipValueMin,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = clipValueMin},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kClampMinTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnClampMinTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kClampMinTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kClampTensorParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"clipValueMin", ACLNN_SERVE_TENSOR, false},
+    {"clipValueMax", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kClampTensor = {"aclnnClampTensor", kClampTensorParameters, 4};
+
+aclnnStatus aclnnClampTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* clipValueMin,
+    const aclTensor* clipValueMax,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = clipValueMin},
+      {.tensor = clipValueMax},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kClampTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnClampTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kClampTensor, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kConstantPadNdParameters[] = {
@@ -1190,6 +1523,38 @@ aclnnStatus aclnnDivMod(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kDivMod, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kDivModsParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_SCALAR, false},
+    {"mode", ACLNN_SERVE_INT32, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kDivMods = {"aclnnDivMods", kDivModsParameters, 4};
+
+aclnnStatus aclnnDivModsGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* other,
+    int mode,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = other},
+      {.int32Value = mode},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kDivMods, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnDivMods(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kDivMods, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kDivsParameters[] = {
@@ -1468,6 +1833,122 @@ aclnnStatus aclnnFloor(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kFloor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kFloorDivideParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kFloorDivide = {"aclnnFloorDivide", kFloorDivideParameters, 3};
+
+aclnnStatus aclnnFloorDivideGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kFloorDivide, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnFloorDivide(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kFloorDivide, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kFloorDividesParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kFloorDivides = {"aclnnFloorDivides", kFloorDividesParameters, 3};
+
+aclnnStatus aclnnFloorDividesGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kFloorDivides, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnFloorDivides(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kFloorDivides, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kFmodScalarParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kFmodScalar = {"aclnnFmodScalar", kFmodScalarParameters, 3};
+
+aclnnStatus aclnnFmodScalarGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kFmodScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnFmodScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kFmodScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kFmodTensorParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kFmodTensor = {"aclnnFmodTensor", kFmodTensorParameters, 3};
+
+aclnnStatus aclnnFmodTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kFmodTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnFmodTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kFmodTensor, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kGatherV2Parameters[] = {
@@ -1920,6 +2401,240 @@ aclnnStatus aclnnInplaceBernoulliTensor(
   return aclnnServeExecute(&kInplaceBernoulliTensor, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceBitwiseAndScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceBitwiseAndScalar = {"aclnnInplaceBitwiseAndScalar", kInplaceBitwiseAndScalarParameters, 2};
+
+aclnnStatus aclnnInplaceBitwiseAndScalarGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceBitwiseAndScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceBitwiseAndScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceBitwiseAndScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceBitwiseAndTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceBitwiseAndTensor = {"aclnnInplaceBitwiseAndTensor", kInplaceBitwiseAndTensorParameters, 2};
+
+aclnnStatus aclnnInplaceBitwiseAndTensorGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceBitwiseAndTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceBitwiseAndTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceBitwiseAndTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceBitwiseOrScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceBitwiseOrScalar = {"aclnnInplaceBitwiseOrScalar", kInplaceBitwiseOrScalarParameters, 2};
+
+aclnnStatus aclnnInplaceBitwiseOrScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceBitwiseOrScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceBitwiseOrScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceBitwiseOrScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceBitwiseOrTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceBitwiseOrTensor = {"aclnnInplaceBitwiseOrTensor", kInplaceBitwiseOrTensorParameters, 2};
+
+aclnnStatus aclnnInplaceBitwiseOrTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceBitwiseOrTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceBitwiseOrTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceBitwiseOrTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceBitwiseXorScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceBitwiseXorScalar = {"aclnnInplaceBitwiseXorScalar", kInplaceBitwiseXorScalarParameters, 2};
+
+aclnnStatus aclnnInplaceBitwiseXorScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceBitwiseXorScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceBitwiseXorScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceBitwiseXorScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceBitwiseXorTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceBitwiseXorTensor = {"aclnnInplaceBitwiseXorTensor", kInplaceBitwiseXorTensorParameters, 2};
+
+aclnnStatus aclnnInplaceBitwiseXorTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceBitwiseXorTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceBitwiseXorTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceBitwiseXorTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceClampMaxParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"clipValueMax", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceClampMax = {"aclnnInplaceClampMax", kInplaceClampMaxParameters, 2};
+
+aclnnStatus aclnnInplaceClampMaxGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclScalar* clipValueMax,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = clipValueMax},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceClampMax, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceClampMax(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceClampMax, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceClampMaxTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"max", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceClampMaxTensor = {"aclnnInplaceClampMaxTensor", kInplaceClampMaxTensorParameters, 2};
+
+aclnnStatus aclnnInplaceClampMaxTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* max,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = max},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceClampMaxTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceClampMaxTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceClampMaxTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceClampMinTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"clipValueMin", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceClampMinTensor = {"aclnnInplaceClampMinTensor", kInplaceClampMinTensorParameters, 2};
+
+aclnnStatus aclnnInplaceClampMinTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* clipValueMin,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = clipValueMin},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceClampMinTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceClampMinTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceClampMinTensor, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceCopyParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
     {"src", ACLNN_SERVE_TENSOR, false},
@@ -1972,6 +2687,90 @@ aclnnStatus aclnnInplaceDiv(
   return aclnnServeExecute(&kInplaceDiv, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceDivModParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+    {"mode", ACLNN_SERVE_INT32, false},
+};
+static const aclnnServeOperator kInplaceDivMod = {"aclnnInplaceDivMod", kInplaceDivModParameters, 3};
+
+aclnnStatus aclnnInplaceDivModGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    int mode,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+      {.int32Value = mode},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceDivMod, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceDivMod(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceDivMod, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceDivModsParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+    {"mode", ACLNN_SERVE_INT32, false},
+};
+static const aclnnServeOperator kInplaceDivMods = {"aclnnInplaceDivMods", kInplaceDivModsParameters, 3};
+
+aclnnStatus aclnnInplaceDivModsGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    int mode,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+      {.int32Value = mode},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceDivMods, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceDivMods(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceDivMods, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceDivsParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceDivs = {"aclnnInplaceDivs", kInplaceDivsParameters, 2};
+
+aclnnStatus aclnnInplaceDivsGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceDivs, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceDivs(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceDivs, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceFillScalarParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
     {"value", ACLNN_SERVE_SCALAR, false},
@@ -1996,6 +2795,226 @@ aclnnStatus aclnnInplaceFillScalar(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceFillScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceFloorDivideParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceFloorDivide = {"aclnnInplaceFloorDivide", kInplaceFloorDivideParameters, 2};
+
+aclnnStatus aclnnInplaceFloorDivideGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceFloorDivide, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceFloorDivide(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceFloorDivide, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceFloorDividesParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceFloorDivides = {"aclnnInplaceFloorDivides", kInplaceFloorDividesParameters, 2};
+
+aclnnStatus aclnnInplaceFloorDividesGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceFloorDivides, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceFloorDivides(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceFloorDivides, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceFmodScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceFmodScalar = {"aclnnInplaceFmodScalar", kInplaceFmodScalarParameters, 2};
+
+aclnnStatus aclnnInplaceFmodScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceFmodScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceFmodScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceFmodScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceFmodTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceFmodTensor = {"aclnnInplaceFmodTensor", kInplaceFmodTensorParameters, 2};
+
+aclnnStatus aclnnInplaceFmodTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceFmodTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceFmodTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceFmodTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLerpParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"end", ACLNN_SERVE_TENSOR, false},
+    {"weight", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceLerp = {"aclnnInplaceLerp", kInplaceLerpParameters, 3};
+
+aclnnStatus aclnnInplaceLerpGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* end,
+    const aclTensor* weight,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = end},
+      {.tensor = weight},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLerp, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLerp(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLerp, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLerpsParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"end", ACLNN_SERVE_TENSOR, false},
+    {"weight", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceLerps = {"aclnnInplaceLerps", kInplaceLerpsParameters, 3};
+
+aclnnStatus aclnnInplaceLerpsGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* end,
+    const aclScalar* weight,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = end},
+      {.scalar = weight},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLerps, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLerps(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLerps, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceMaskedFillScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"mask", ACLNN_SERVE_TENSOR, false},
+    {"value", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceMaskedFillScalar = {"aclnnInplaceMaskedFillScalar", kInplaceMaskedFillScalarParameters, 3};
+
+aclnnStatus aclnnInplaceMaskedFillScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* mask,
+    const aclScalar* value,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = mask},
+      {.scalar = value},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceMaskedFillScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceMaskedFillScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceMaskedFillScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceMaskedFillTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"mask", ACLNN_SERVE_TENSOR, false},
+    {"value", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceMaskedFillTensor = {"aclnnInplaceMaskedFillTensor", kInplaceMaskedFillTensorParameters, 3};
+
+aclnnStatus aclnnInplaceMaskedFillTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* mask,
+    const aclTensor* value,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = mask},
+      {.tensor = value},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceMaskedFillTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceMaskedFillTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceMaskedFillTensor, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceMulParameters[] = {
@@ -2108,6 +3127,58 @@ aclnnStatus aclnnInplaceOne(
   return aclnnServeExecute(&kInplaceOne, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplacePowTensorScalarParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, true},
+    {"exponent", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplacePowTensorScalar = {"aclnnInplacePowTensorScalar", kInplacePowTensorScalarParameters, 2};
+
+aclnnStatus aclnnInplacePowTensorScalarGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* exponent,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = exponent},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplacePowTensorScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplacePowTensorScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplacePowTensorScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplacePowTensorTensorParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, true},
+    {"exponent", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplacePowTensorTensor = {"aclnnInplacePowTensorTensor", kInplacePowTensorTensorParameters, 2};
+
+aclnnStatus aclnnInplacePowTensorTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* exponent,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = exponent},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplacePowTensorTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplacePowTensorTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplacePowTensorTensor, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceRandomParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
     {"from", ACLNN_SERVE_INT64, false},
@@ -2166,6 +3237,58 @@ aclnnStatus aclnnInplaceRelu(
   return aclnnServeExecute(&kInplaceRelu, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceRemainderTensorScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceRemainderTensorScalar = {"aclnnInplaceRemainderTensorScalar", kInplaceRemainderTensorScalarParameters, 2};
+
+aclnnStatus aclnnInplaceRemainderTensorScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceRemainderTensorScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceRemainderTensorScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceRemainderTensorScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceRemainderTensorTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceRemainderTensorTensor = {"aclnnInplaceRemainderTensorTensor", kInplaceRemainderTensorTensorParameters, 2};
+
+aclnnStatus aclnnInplaceRemainderTensorTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceRemainderTensorTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceRemainderTensorTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceRemainderTensorTensor, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceSubParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
     {"other", ACLNN_SERVE_TENSOR, false},
@@ -2193,6 +3316,35 @@ aclnnStatus aclnnInplaceSub(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceSub, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceSubsParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceSubs = {"aclnnInplaceSubs", kInplaceSubsParameters, 3};
+
+aclnnStatus aclnnInplaceSubsGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    const aclScalar* alpha,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+      {.scalar = alpha},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceSubs, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceSubs(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceSubs, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceUniformParameters[] = {
@@ -2653,6 +3805,38 @@ aclnnStatus aclnnLerp(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kLerp, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kLerpsParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"end", ACLNN_SERVE_TENSOR, false},
+    {"weight", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kLerps = {"aclnnLerps", kLerpsParameters, 4};
+
+aclnnStatus aclnnLerpsGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* end,
+    const aclScalar* weight,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = end},
+      {.scalar = weight},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kLerps, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnLerps(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kLerps, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kLogParameters[] = {
@@ -3634,6 +4818,35 @@ aclnnStatus aclnnPermute(
   return aclnnServeExecute(&kPermute, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kPowScalarTensorParameters[] = {
+    {"self", ACLNN_SERVE_SCALAR, false},
+    {"exponent", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kPowScalarTensor = {"aclnnPowScalarTensor", kPowScalarTensorParameters, 3};
+
+aclnnStatus aclnnPowScalarTensorGetWorkspaceSize(
+    const aclScalar* self,
+    const aclTensor* exponent,
+    const aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.scalar = self},
+      {.tensor = exponent},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kPowScalarTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnPowScalarTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kPowScalarTensor, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kPowTensorScalarParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"exponent", ACLNN_SERVE_SCALAR, false},
@@ -3875,6 +5088,93 @@ aclnnStatus aclnnRelu(
   return aclnnServeExecute(&kRelu, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kRemainderScalarTensorParameters[] = {
+    {"self", ACLNN_SERVE_SCALAR, false},
+    {"other", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kRemainderScalarTensor = {"aclnnRemainderScalarTensor", kRemainderScalarTensorParameters, 3};
+
+aclnnStatus aclnnRemainderScalarTensorGetWorkspaceSize(
+    const aclScalar* self,
+    const aclTensor* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.scalar = self},
+      {.tensor = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kRemainderScalarTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnRemainderScalarTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kRemainderScalarTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kRemainderTensorScalarParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kRemainderTensorScalar = {"aclnnRemainderTensorScalar", kRemainderTensorScalarParameters, 3};
+
+aclnnStatus aclnnRemainderTensorScalarGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kRemainderTensorScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnRemainderTensorScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kRemainderTensorScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kRemainderTensorTensorParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kRemainderTensorTensor = {"aclnnRemainderTensorTensor", kRemainderTensorTensorParameters, 3};
+
+aclnnStatus aclnnRemainderTensorTensorGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* other,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = other},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kRemainderTensorTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnRemainderTensorTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kRemainderTensorTensor, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kRmsNormParameters[] = {
     {"x", ACLNN_SERVE_TENSOR, false},
     {"gamma", ACLNN_SERVE_TENSOR, false},
@@ -3960,6 +5260,70 @@ aclnnStatus aclnnRsqrt(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kRsqrt, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kRsubParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_TENSOR, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kRsub = {"aclnnRsub", kRsubParameters, 4};
+
+aclnnStatus aclnnRsubGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* other,
+    const aclScalar* alpha,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = other},
+      {.scalar = alpha},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kRsub, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnRsub(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kRsub, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kRsubsParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"other", ACLNN_SERVE_SCALAR, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kRsubs = {"aclnnRsubs", kRsubsParameters, 4};
+
+aclnnStatus aclnnRsubsGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* other,
+    const aclScalar* alpha,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = other},
+      {.scalar = alpha},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kRsubs, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnRsubs(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kRsubs, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kSWhereParameters[] = {

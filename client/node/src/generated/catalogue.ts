@@ -161,6 +161,40 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["int64_t", "reduction", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnBitwiseAndScalar: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclScalar*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnBitwiseAndTensor: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnBitwiseNot: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnBitwiseOrScalar: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclScalar*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnBitwiseOrTensor: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnBitwiseXorScalar: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclScalar*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnBitwiseXorTensor: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnCast: [
     ["const aclTensor*", "self", false, false],
     ["aclDataType", "dtype", false, false],
@@ -184,6 +218,27 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnClampMax: [
     ["const aclTensor*", "self", false, false],
     ["const aclScalar*", "clipValueMax", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnClampMaxTensor: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "max", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnClampMin: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclScalar*", "clipValueMin", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnClampMinTensor: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "clipValueMin", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnClampTensor: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "clipValueMin", false, true],
+    ["const aclTensor*", "clipValueMax", false, true],
     ["aclTensor*", "out", true, false],
   ],
   aclnnConstantPadNd: [
@@ -210,6 +265,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnDivMod: [
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "other", false, false],
+    ["int", "mode", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnDivMods: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclScalar*", "other", false, false],
     ["int", "mode", false, false],
     ["aclTensor*", "out", true, false],
   ],
@@ -257,6 +318,26 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   ],
   aclnnFloor: [
     ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnFloorDivide: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnFloorDivides: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclScalar*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnFmodScalar: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclScalar*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnFmodTensor: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "other", false, false],
     ["aclTensor*", "out", true, false],
   ],
   aclnnGatherV2: [
@@ -339,6 +420,42 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["int64_t", "seed", false, false],
     ["int64_t", "offset", false, false],
   ],
+  aclnnInplaceBitwiseAndScalar: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceBitwiseAndTensor: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceBitwiseOrScalar: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceBitwiseOrTensor: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceBitwiseXorScalar: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceBitwiseXorTensor: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceClampMax: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "clipValueMax", false, false],
+  ],
+  aclnnInplaceClampMaxTensor: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "max", false, false],
+  ],
+  aclnnInplaceClampMinTensor: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "clipValueMin", false, false],
+  ],
   aclnnInplaceCopy: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "src", false, false],
@@ -347,9 +464,59 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
   ],
+  aclnnInplaceDivMod: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+    ["int", "mode", false, false],
+  ],
+  aclnnInplaceDivMods: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+    ["int", "mode", false, false],
+  ],
+  aclnnInplaceDivs: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
   aclnnInplaceFillScalar: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclScalar*", "value", false, false],
+  ],
+  aclnnInplaceFloorDivide: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceFloorDivides: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceFmodScalar: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceFmodTensor: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceLerp: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "end", false, false],
+    ["const aclTensor*", "weight", false, false],
+  ],
+  aclnnInplaceLerps: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "end", false, false],
+    ["const aclScalar*", "weight", false, false],
+  ],
+  aclnnInplaceMaskedFillScalar: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "mask", false, false],
+    ["const aclScalar*", "value", false, false],
+  ],
+  aclnnInplaceMaskedFillTensor: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "mask", false, false],
+    ["const aclTensor*", "value", false, false],
   ],
   aclnnInplaceMul: [
     ["aclTensor*", "selfRef", true, false],
@@ -369,6 +536,14 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceOne: [
     ["const aclTensor*", "selfRef", true, false],
   ],
+  aclnnInplacePowTensorScalar: [
+    ["const aclTensor*", "self", true, false],
+    ["const aclScalar*", "exponent", false, false],
+  ],
+  aclnnInplacePowTensorTensor: [
+    ["const aclTensor*", "self", true, false],
+    ["const aclTensor*", "exponent", false, false],
+  ],
   aclnnInplaceRandom: [
     ["const aclTensor*", "selfRef", true, false],
     ["int64_t", "from", false, false],
@@ -379,9 +554,22 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceRelu: [
     ["aclTensor*", "selfRef", true, false],
   ],
+  aclnnInplaceRemainderTensorScalar: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceRemainderTensorTensor: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
   aclnnInplaceSub: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
+    ["const aclScalar*", "alpha", false, false],
+  ],
+  aclnnInplaceSubs: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
     ["const aclScalar*", "alpha", false, false],
   ],
   aclnnInplaceUniform: [
@@ -470,6 +658,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "end", false, false],
     ["const aclTensor*", "weight", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnLerps: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "end", false, false],
+    ["const aclScalar*", "weight", false, false],
     ["aclTensor*", "out", true, false],
   ],
   aclnnLog: [
@@ -649,6 +843,11 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclIntArray*", "dims", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnPowScalarTensor: [
+    ["const aclScalar*", "self", false, false],
+    ["const aclTensor*", "exponent", false, false],
+    ["const aclTensor*", "out", true, false],
+  ],
   aclnnPowTensorScalar: [
     ["const aclTensor*", "self", false, false],
     ["const aclScalar*", "exponent", false, false],
@@ -692,6 +891,21 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "out", true, false],
   ],
+  aclnnRemainderScalarTensor: [
+    ["const aclScalar*", "self", false, false],
+    ["const aclTensor*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnRemainderTensorScalar: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclScalar*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnRemainderTensorTensor: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "other", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnRmsNorm: [
     ["const aclTensor*", "x", false, false],
     ["const aclTensor*", "gamma", false, false],
@@ -705,6 +919,18 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   ],
   aclnnRsqrt: [
     ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnRsub: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "other", false, false],
+    ["const aclScalar*", "alpha", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnRsubs: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclScalar*", "other", false, false],
+    ["const aclScalar*", "alpha", false, false],
     ["aclTensor*", "out", true, false],
   ],
   aclnnSWhere: [
@@ -1007,6 +1233,62 @@ export const FORMS: Readonly<Record<string, Form>> = {
     outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
     choices: {"reduction": {"none": 0, "mean": 1, "sum": 2}},
   },
+  bitwise_and: {
+    name: "bitwise_and",
+    operator: "aclnnBitwiseAndTensor",
+    inputs: ["self", "other"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  bitwise_and_scalar: {
+    name: "bitwise_and_scalar",
+    operator: "aclnnBitwiseAndScalar",
+    inputs: ["self"],
+    attributes: { other: 1 },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["other"] } },
+    choices: {},
+  },
+  bitwise_not: {
+    name: "bitwise_not",
+    operator: "aclnnBitwiseNot",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  bitwise_or: {
+    name: "bitwise_or",
+    operator: "aclnnBitwiseOrTensor",
+    inputs: ["self", "other"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  bitwise_or_scalar: {
+    name: "bitwise_or_scalar",
+    operator: "aclnnBitwiseOrScalar",
+    inputs: ["self"],
+    attributes: { other: 1 },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["other"] } },
+    choices: {},
+  },
+  bitwise_xor: {
+    name: "bitwise_xor",
+    operator: "aclnnBitwiseXorTensor",
+    inputs: ["self", "other"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  bitwise_xor_scalar: {
+    name: "bitwise_xor_scalar",
+    operator: "aclnnBitwiseXorScalar",
+    inputs: ["self"],
+    attributes: { other: 1 },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["other"] } },
+    choices: {},
+  },
   cast: {
     name: "cast",
     operator: "aclnnCast",
@@ -1047,6 +1329,30 @@ export const FORMS: Readonly<Record<string, Form>> = {
     outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["clipValueMax"] } },
     choices: {},
   },
+  clamp_max_tensor: {
+    name: "clamp_max_tensor",
+    operator: "aclnnClampMaxTensor",
+    inputs: ["self", "max"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  clamp_min: {
+    name: "clamp_min",
+    operator: "aclnnClampMin",
+    inputs: ["self"],
+    attributes: { clipValueMin: 0 },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["clipValueMin"] } },
+    choices: {},
+  },
+  clamp_min_tensor: {
+    name: "clamp_min_tensor",
+    operator: "aclnnClampMinTensor",
+    inputs: ["self", "clipValueMin"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
   constant_pad_nd: {
     name: "constant_pad_nd",
     operator: "aclnnConstantPadNd",
@@ -1085,6 +1391,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     inputs: ["self", "other"],
     attributes: { mode: "none" },
     outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {"mode": {"none": 0, "trunc": 1, "floor": 2}},
+  },
+  div_mods: {
+    name: "div_mods",
+    operator: "aclnnDivMods",
+    inputs: ["self"],
+    attributes: { other: 1, mode: "none" },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: ["other"] } },
     choices: {"mode": {"none": 0, "trunc": 1, "floor": 2}},
   },
   divs: {
@@ -1165,6 +1479,38 @@ export const FORMS: Readonly<Record<string, Form>> = {
     inputs: ["self"],
     attributes: {  },
     outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  floor_divide: {
+    name: "floor_divide",
+    operator: "aclnnFloorDivide",
+    inputs: ["self", "other"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  floor_divides: {
+    name: "floor_divides",
+    operator: "aclnnFloorDivides",
+    inputs: ["self"],
+    attributes: { other: 1 },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["other"] } },
+    choices: {},
+  },
+  fmod: {
+    name: "fmod",
+    operator: "aclnnFmodTensor",
+    inputs: ["self", "other"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  fmod_scalar: {
+    name: "fmod_scalar",
+    operator: "aclnnFmodScalar",
+    inputs: ["self"],
+    attributes: { other: 1 },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["other"] } },
     choices: {},
   },
   gather_v2: {
@@ -1332,6 +1678,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     operator: "aclnnLerp",
     inputs: ["self", "end", "weight"],
     attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  lerps: {
+    name: "lerps",
+    operator: "aclnnLerps",
+    inputs: ["self", "end"],
+    attributes: { weight: 0.5 },
     outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
     choices: {},
   },
@@ -1591,6 +1945,22 @@ export const FORMS: Readonly<Record<string, Form>> = {
     outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
     choices: {},
   },
+  remainder: {
+    name: "remainder",
+    operator: "aclnnRemainderTensorTensor",
+    inputs: ["self", "other"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  remainder_scalar: {
+    name: "remainder_scalar",
+    operator: "aclnnRemainderTensorScalar",
+    inputs: ["self"],
+    attributes: { other: 1 },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["other"] } },
+    choices: {},
+  },
   rms_norm: {
     name: "rms_norm",
     operator: "aclnnRmsNorm",
@@ -1613,6 +1983,22 @@ export const FORMS: Readonly<Record<string, Form>> = {
     inputs: ["self"],
     attributes: {  },
     outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
+  rsub: {
+    name: "rsub",
+    operator: "aclnnRsub",
+    inputs: ["self", "other"],
+    attributes: { alpha: 1 },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  rsubs: {
+    name: "rsubs",
+    operator: "aclnnRsubs",
+    inputs: ["self"],
+    attributes: { other: 1, alpha: 1 },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["other"] } },
     choices: {},
   },
   scatter_add: {

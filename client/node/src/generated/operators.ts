@@ -198,6 +198,75 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Bitwise and of two tensors. By aclnnBitwiseAndTensor.
+   */
+  bitwiseAnd<A extends Input, B extends Input>(
+    self: A, other: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("bitwise_and", [self, other], options);
+  }
+
+  /**
+   * Bitwise and of a tensor and a number. By aclnnBitwiseAndScalar.
+   *
+   * Defaults: other 1.
+   */
+  bitwiseAndScalar<A extends Input>(
+    self: A, options: OneLineOptions & { other?: ScalarLike } = {},
+  ): Promise<Result<A>> {
+    return this.run("bitwise_and_scalar", [self], options);
+  }
+
+  /**
+   * Every bit of each element turned over. By aclnnBitwiseNot.
+   */
+  bitwiseNot<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("bitwise_not", [self], options);
+  }
+
+  /**
+   * Bitwise or of two tensors. By aclnnBitwiseOrTensor.
+   */
+  bitwiseOr<A extends Input, B extends Input>(
+    self: A, other: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("bitwise_or", [self, other], options);
+  }
+
+  /**
+   * Bitwise or of a tensor and a number. By aclnnBitwiseOrScalar.
+   *
+   * Defaults: other 1.
+   */
+  bitwiseOrScalar<A extends Input>(
+    self: A, options: OneLineOptions & { other?: ScalarLike } = {},
+  ): Promise<Result<A>> {
+    return this.run("bitwise_or_scalar", [self], options);
+  }
+
+  /**
+   * Bitwise exclusive or of two tensors. By aclnnBitwiseXorTensor.
+   */
+  bitwiseXor<A extends Input, B extends Input>(
+    self: A, other: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("bitwise_xor", [self, other], options);
+  }
+
+  /**
+   * Bitwise exclusive or of a tensor and a number. By aclnnBitwiseXorScalar.
+   *
+   * Defaults: other 1.
+   */
+  bitwiseXorScalar<A extends Input>(
+    self: A, options: OneLineOptions & { other?: ScalarLike } = {},
+  ): Promise<Result<A>> {
+    return this.run("bitwise_xor_scalar", [self], options);
+  }
+
+  /**
    * Casts elements to another type. By aclnnCast.
    *
    * Defaults: dtype "FLOAT".
@@ -251,6 +320,35 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Elements of a tensor, at most those of another. By aclnnClampMaxTensor.
+   */
+  clampMaxTensor<A extends Input, B extends Input>(
+    self: A, max: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("clamp_max_tensor", [self, max], options);
+  }
+
+  /**
+   * Elements of a tensor, at least a number. By aclnnClampMin.
+   *
+   * Defaults: clipValueMin 0.
+   */
+  clampMin<A extends Input>(
+    self: A, options: OneLineOptions & { clipValueMin?: ScalarLike } = {},
+  ): Promise<Result<A>> {
+    return this.run("clamp_min", [self], options);
+  }
+
+  /**
+   * Elements of a tensor, at least those of another. By aclnnClampMinTensor.
+   */
+  clampMinTensor<A extends Input, B extends Input>(
+    self: A, clipValueMin: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("clamp_min_tensor", [self, clipValueMin], options);
+  }
+
+  /**
    * Adds elements of one value around a tensor, or takes elements away. By aclnnConstantPadNd.
    *
    * Defaults: pad null, value 0.0.
@@ -299,6 +397,17 @@ export class Operators extends OneLineForms {
     self: A, other: B, options: OneLineOptions & { mode?: "none" | "trunc" | "floor" | number } = {},
   ): Promise<Result<A | B>> {
     return this.run("div_mod", [self, other], options);
+  }
+
+  /**
+   * Quotient of a tensor and a number, rounded if that is asked for. By aclnnDivMods.
+   *
+   * Defaults: other 1, mode "none".
+   */
+  divMods<A extends Input>(
+    self: A, options: OneLineOptions & { other?: ScalarLike; mode?: "none" | "trunc" | "floor" | number } = {},
+  ): Promise<Result<A>> {
+    return this.run("div_mods", [self], options);
   }
 
   /**
@@ -395,6 +504,46 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions = {},
   ): Promise<Result<A>> {
     return this.run("floor", [self], options);
+  }
+
+  /**
+   * Quotient of two tensors, rounded down. By aclnnFloorDivide.
+   */
+  floorDivide<A extends Input, B extends Input>(
+    self: A, other: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("floor_divide", [self, other], options);
+  }
+
+  /**
+   * Quotient of a tensor and a number, rounded down. By aclnnFloorDivides.
+   *
+   * Defaults: other 1.
+   */
+  floorDivides<A extends Input>(
+    self: A, options: OneLineOptions & { other?: ScalarLike } = {},
+  ): Promise<Result<A>> {
+    return this.run("floor_divides", [self], options);
+  }
+
+  /**
+   * What a division that is rounded to 0 leaves, of two tensors. By aclnnFmodTensor.
+   */
+  fmod<A extends Input, B extends Input>(
+    self: A, other: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("fmod", [self, other], options);
+  }
+
+  /**
+   * What a division that is rounded to 0 leaves, of a tensor and a number. By aclnnFmodScalar.
+   *
+   * Defaults: other 1.
+   */
+  fmodScalar<A extends Input>(
+    self: A, options: OneLineOptions & { other?: ScalarLike } = {},
+  ): Promise<Result<A>> {
+    return this.run("fmod_scalar", [self], options);
   }
 
   /**
@@ -613,6 +762,17 @@ export class Operators extends OneLineForms {
     self: A, end: B, weight: C, options: OneLineOptions = {},
   ): Promise<Result<A | B | C>> {
     return this.run("lerp", [self, end, weight], options);
+  }
+
+  /**
+   * Linear interpolation between two tensors, by a number. By aclnnLerps.
+   *
+   * Defaults: weight 0.5.
+   */
+  lerps<A extends Input, B extends Input>(
+    self: A, end: B, options: OneLineOptions & { weight?: ScalarLike } = {},
+  ): Promise<Result<A | B>> {
+    return this.run("lerps", [self, end], options);
   }
 
   /**
@@ -938,6 +1098,27 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * What a division that is rounded down leaves, of two tensors. By aclnnRemainderTensorTensor.
+   */
+  remainder<A extends Input, B extends Input>(
+    self: A, other: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("remainder", [self, other], options);
+  }
+
+  /**
+   * What a division that is rounded down leaves, of a tensor and a number. By
+   * aclnnRemainderTensorScalar.
+   *
+   * Defaults: other 1.
+   */
+  remainderScalar<A extends Input>(
+    self: A, options: OneLineOptions & { other?: ScalarLike } = {},
+  ): Promise<Result<A>> {
+    return this.run("remainder_scalar", [self], options);
+  }
+
+  /**
    * Division of each row by its root mean square, then scaled. By aclnnRmsNorm.
    *
    * Defaults: epsilon 1e-06.
@@ -964,6 +1145,28 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions = {},
   ): Promise<Result<A>> {
     return this.run("rsqrt", [self], options);
+  }
+
+  /**
+   * Difference of two tensors the other way round, the first scaled. By aclnnRsub.
+   *
+   * Defaults: alpha 1.
+   */
+  rsub<A extends Input, B extends Input>(
+    self: A, other: B, options: OneLineOptions & { alpha?: ScalarLike } = {},
+  ): Promise<Result<A | B>> {
+    return this.run("rsub", [self, other], options);
+  }
+
+  /**
+   * Difference of a number and a tensor, the latter scaled. By aclnnRsubs.
+   *
+   * Defaults: other 1, alpha 1.
+   */
+  rsubs<A extends Input>(
+    self: A, options: OneLineOptions & { other?: ScalarLike; alpha?: ScalarLike } = {},
+  ): Promise<Result<A>> {
+    return this.run("rsubs", [self], options);
   }
 
   /**

@@ -1053,6 +1053,305 @@ export function aclnnBinaryCrossEntropyWithLogitsBackward(
 }
 
 /**
+ * Bitwise and of a tensor and a number.
+ *
+ * $$out = self \mathbin{\&} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnBitwiseAndScalar, and for the order of checks its
+ * host code (hicann/ops-math, math/bitwise_and).
+ *
+ * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ * @param other const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnBitwiseAndScalarGetWorkspaceSize(
+  self: TensorLike,
+  other: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseAndScalarGetWorkspaceSize(
+  named: { self: TensorLike; other: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseAndScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBitwiseAndScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBitwiseAndScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBitwiseAndScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Bitwise and of two tensors.
+ *
+ * $$out = self \mathbin{\&} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnBitwiseAndTensor, and for the order of checks its
+ * host code (hicann/ops-math, math/bitwise_and).
+ *
+ * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ * @param other const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ * @param out output aclTensor*.
+ */
+export function aclnnBitwiseAndTensorGetWorkspaceSize(
+  self: TensorLike,
+  other: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseAndTensorGetWorkspaceSize(
+  named: { self: TensorLike; other: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseAndTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBitwiseAndTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBitwiseAndTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBitwiseAndTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Every bit of each element turned over.
+ *
+ * $$out = \lnot self$$
+ *
+ * - BOOL: whether an element is not true.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnBitwiseNot, and for the order of checks its host
+ * code (hicann/ops-math, math/bitwise_not).
+ *
+ * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ * @param out output aclTensor*.
+ */
+export function aclnnBitwiseNotGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseNotGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseNotGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBitwiseNot", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBitwiseNot(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBitwiseNot", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Bitwise or of a tensor and a number.
+ *
+ * $$out = self \mathbin{|} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnBitwiseOrScalar, and for the order of checks its
+ * host code (hicann/ops-math, math/bitwise_or).
+ *
+ * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ * @param other const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnBitwiseOrScalarGetWorkspaceSize(
+  self: TensorLike,
+  other: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseOrScalarGetWorkspaceSize(
+  named: { self: TensorLike; other: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseOrScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBitwiseOrScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBitwiseOrScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBitwiseOrScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Bitwise or of two tensors.
+ *
+ * $$out = self \mathbin{|} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnBitwiseOrTensor, and for the order of checks its
+ * host code (hicann/ops-math, math/bitwise_or).
+ *
+ * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ * @param other const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ * @param out output aclTensor*.
+ */
+export function aclnnBitwiseOrTensorGetWorkspaceSize(
+  self: TensorLike,
+  other: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseOrTensorGetWorkspaceSize(
+  named: { self: TensorLike; other: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseOrTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBitwiseOrTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBitwiseOrTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBitwiseOrTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Bitwise exclusive or of a tensor and a number.
+ *
+ * $$out = self \mathbin{\oplus} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnBitwiseXorScalar, and for the order of checks its
+ * host code (hicann/ops-math, math/bitwise_xor).
+ *
+ * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ * @param other const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnBitwiseXorScalarGetWorkspaceSize(
+  self: TensorLike,
+  other: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseXorScalarGetWorkspaceSize(
+  named: { self: TensorLike; other: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseXorScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBitwiseXorScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBitwiseXorScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBitwiseXorScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Bitwise exclusive or of two tensors.
+ *
+ * $$out = self \mathbin{\oplus} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnBitwiseXorTensor, and for the order of checks its
+ * host code (hicann/ops-math, math/bitwise_xor).
+ *
+ * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ * @param other const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ * @param out output aclTensor*.
+ */
+export function aclnnBitwiseXorTensorGetWorkspaceSize(
+  self: TensorLike,
+  other: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseXorTensorGetWorkspaceSize(
+  named: { self: TensorLike; other: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBitwiseXorTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBitwiseXorTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBitwiseXorTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBitwiseXorTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Casts elements to another type.
  *
  * $$out = (dtype) self$$
@@ -1269,6 +1568,184 @@ export function aclnnClampMax(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnClampMax", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Elements of a tensor, at most those of another.
+ *
+ * $$out = \min(self, max)$$
+ *
+ * - NaN in any input gives NaN.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnClampMaxTensor, and for the order of checks its
+ * host code (hicann/ops-math, conversion/clip_by_value).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ * @param max const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ * @param out output aclTensor*.
+ */
+export function aclnnClampMaxTensorGetWorkspaceSize(
+  self: TensorLike,
+  max: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnClampMaxTensorGetWorkspaceSize(
+  named: { self: TensorLike; max: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnClampMaxTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnClampMaxTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnClampMaxTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnClampMaxTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Elements of a tensor, at least a number.
+ *
+ * $$out = \max(self, clipValueMin)$$
+ *
+ * - NaN in any input gives NaN.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnClampMin, and for the order of checks its host
+ * code (hicann/ops-math, conversion/clip_by_value).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ * @param clipValueMin const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnClampMinGetWorkspaceSize(
+  self: TensorLike,
+  clipValueMin: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnClampMinGetWorkspaceSize(
+  named: { self: TensorLike; clipValueMin: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnClampMinGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnClampMin", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnClampMin(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnClampMin", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Elements of a tensor, at least those of another.
+ *
+ * $$out = \max(self, clipValueMin)$$
+ *
+ * - NaN in any input gives NaN.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnClampMinTensor, and for the order of checks its
+ * host code (hicann/ops-math, conversion/clip_by_value).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ * @param clipValueMin const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8.
+ * @param out output aclTensor*.
+ */
+export function aclnnClampMinTensorGetWorkspaceSize(
+  self: TensorLike,
+  clipValueMin: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnClampMinTensorGetWorkspaceSize(
+  named: { self: TensorLike; clipValueMin: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnClampMinTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnClampMinTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnClampMinTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnClampMinTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Elements of a tensor, moved between those of two others.
+ *
+ * $$out = \min(\max(self, clipValueMin), clipValueMax)$$
+ *
+ * - A bound that is null does not bound; where the bounds cross, the upper one holds.
+ * - NaN in any input gives NaN.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+ *   cast to the
+ *   type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnClampTensor (hicann/ops-math,
+ * conversion/clip_by_value).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param clipValueMin const aclTensor*, may be None.
+ * @param clipValueMax const aclTensor*, may be None.
+ * @param out output aclTensor*.
+ */
+export function aclnnClampTensorGetWorkspaceSize(
+  self: TensorLike,
+  clipValueMin: TensorLike,
+  clipValueMax: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnClampTensorGetWorkspaceSize(
+  named: { self: TensorLike; clipValueMin: TensorLike; clipValueMax: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnClampTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnClampTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnClampTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnClampTensor", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -1491,6 +1968,54 @@ export function aclnnDivMod(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnDivMod", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Quotient of a tensor and a number, rounded if that is asked for.
+ *
+ * $$out = \begin{cases} self / other & mode = 0 \\ trunc(self / other) & mode = 1 \\
+ * \lfloor self / other \rfloor & mode = 2 \end{cases}$$
+ *
+ * - Mode 0 computes integers and BOOL in FLOAT; modes 1 and 2 keep integers, and compute BOOL in
+ *   FLOAT.
+ * - Of integers, x / 0 is 0 with mode 1 and 2.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+ *   cast
+ *   to the type of out.
+ *
+ * Source: the public documentation of aclnnDivMods (hicann/ops-math, math/div).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param other const aclScalar*.
+ * @param mode int.
+ * @param out output aclTensor*.
+ */
+export function aclnnDivModsGetWorkspaceSize(
+  self: TensorLike,
+  other: ScalarLike,
+  mode: number,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDivModsGetWorkspaceSize(
+  named: { self: TensorLike; other: ScalarLike; mode: number; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDivModsGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnDivMods", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnDivMods(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnDivMods", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -1909,6 +2434,180 @@ export function aclnnFloor(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnFloor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Quotient of two tensors, rounded down.
+ *
+ * $$out = \lfloor self / other \rfloor$$
+ *
+ * - Of integers, x / 0 is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnFloorDivide, and for the order of checks its host
+ * code (hicann/ops-math, math/floor_div).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ * @param out output aclTensor*.
+ */
+export function aclnnFloorDivideGetWorkspaceSize(
+  self: TensorLike,
+  other: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFloorDivideGetWorkspaceSize(
+  named: { self: TensorLike; other: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFloorDivideGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnFloorDivide", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnFloorDivide(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnFloorDivide", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Quotient of a tensor and a number, rounded down.
+ *
+ * $$out = \lfloor self / other \rfloor$$
+ *
+ * - Of integers, x / 0 is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnFloorDivides, and for the order of checks its
+ * host code (hicann/ops-math, math/floor_div).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ * @param other const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnFloorDividesGetWorkspaceSize(
+  self: TensorLike,
+  other: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFloorDividesGetWorkspaceSize(
+  named: { self: TensorLike; other: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFloorDividesGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnFloorDivides", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnFloorDivides(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnFloorDivides", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * What a division that is rounded to 0 leaves, of a tensor and a number.
+ *
+ * $$out = self - trunc(self / other) \cdot other$$
+ *
+ * - It has the sign of self.
+ * - Of integers, what x / 0 leaves is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnFmodScalar, and for the order of checks its host
+ * code (hicann/ops-math, math/mod).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+ * @param other const aclScalar*.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+ */
+export function aclnnFmodScalarGetWorkspaceSize(
+  self: TensorLike,
+  other: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFmodScalarGetWorkspaceSize(
+  named: { self: TensorLike; other: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFmodScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnFmodScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnFmodScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnFmodScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * What a division that is rounded to 0 leaves, of two tensors.
+ *
+ * $$out = self - trunc(self / other) \cdot other$$
+ *
+ * - It has the sign of self.
+ * - Of integers, what x / 0 leaves is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnFmodTensor, and for the order of checks its host
+ * code (hicann/ops-math, math/mod).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+ */
+export function aclnnFmodTensorGetWorkspaceSize(
+  self: TensorLike,
+  other: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFmodTensorGetWorkspaceSize(
+  named: { self: TensorLike; other: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFmodTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnFmodTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnFmodTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnFmodTensor", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -2594,6 +3293,403 @@ export function aclnnInplaceBernoulliTensor(
 }
 
 /**
+ * In place: bitwise and of a tensor and a number.
+ *
+ * $$selfRef = selfRef \mathbin{\&} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceBitwiseAndScalar, and for the order of
+ * checks its host code (hicann/ops-math, math/bitwise_and).
+ *
+ * @param selfRef output const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32,
+ *   UINT64, BOOL.
+ * @param other const aclScalar*.
+ */
+export function aclnnInplaceBitwiseAndScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseAndScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseAndScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceBitwiseAndScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceBitwiseAndScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceBitwiseAndScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: bitwise and of two tensors.
+ *
+ * $$selfRef = selfRef \mathbin{\&} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceBitwiseAndTensor, and for the order of
+ * checks its host code (hicann/ops-math, math/bitwise_and).
+ *
+ * @param selfRef output const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32,
+ *   UINT64, BOOL.
+ * @param other const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ */
+export function aclnnInplaceBitwiseAndTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseAndTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseAndTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceBitwiseAndTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceBitwiseAndTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceBitwiseAndTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: bitwise or of a tensor and a number.
+ *
+ * $$selfRef = selfRef \mathbin{|} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceBitwiseOrScalar, and for the order of
+ * checks its host code (hicann/ops-math, math/bitwise_or).
+ *
+ * @param selfRef output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
+ *   BOOL.
+ * @param other const aclScalar*.
+ */
+export function aclnnInplaceBitwiseOrScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseOrScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseOrScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceBitwiseOrScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceBitwiseOrScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceBitwiseOrScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: bitwise or of two tensors.
+ *
+ * $$selfRef = selfRef \mathbin{|} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceBitwiseOrTensor, and for the order of
+ * checks its host code (hicann/ops-math, math/bitwise_or).
+ *
+ * @param selfRef output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
+ *   BOOL.
+ * @param other const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ */
+export function aclnnInplaceBitwiseOrTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseOrTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseOrTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceBitwiseOrTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceBitwiseOrTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceBitwiseOrTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: bitwise exclusive or of a tensor and a number.
+ *
+ * $$selfRef = selfRef \mathbin{\oplus} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceBitwiseXorScalar, and for the order of
+ * checks its host code (hicann/ops-math, math/bitwise_xor).
+ *
+ * @param selfRef output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
+ *   BOOL.
+ * @param other const aclScalar*.
+ */
+export function aclnnInplaceBitwiseXorScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseXorScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseXorScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceBitwiseXorScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceBitwiseXorScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceBitwiseXorScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: bitwise exclusive or of two tensors.
+ *
+ * $$selfRef = selfRef \mathbin{\oplus} other$$
+ *
+ * - BOOL: that of truth values.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceBitwiseXorTensor, and for the order of
+ * checks its host code (hicann/ops-math, math/bitwise_xor).
+ *
+ * @param selfRef output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
+ *   BOOL.
+ * @param other const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
+ */
+export function aclnnInplaceBitwiseXorTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseXorTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceBitwiseXorTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceBitwiseXorTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceBitwiseXorTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceBitwiseXorTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: elements of a tensor, at most a number.
+ *
+ * $$selfRef = \min(selfRef, clipValueMax)$$
+ *
+ * - NaN in any input gives NaN.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceClampMax, and for the order of checks its
+ * host code (hicann/ops-math, conversion/clip_by_value).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, INT8, INT32,
+ *   UINT8, INT16.
+ * @param clipValueMax const aclScalar*.
+ */
+export function aclnnInplaceClampMaxGetWorkspaceSize(
+  selfRef: TensorLike,
+  clipValueMax: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceClampMaxGetWorkspaceSize(
+  named: { selfRef: TensorLike; clipValueMax: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceClampMaxGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceClampMax", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceClampMax(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceClampMax", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: elements of a tensor, at most those of another.
+ *
+ * $$selfRef = \min(selfRef, max)$$
+ *
+ * - NaN in any input gives NaN.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceClampMaxTensor, and for the order of
+ * checks its host code (hicann/ops-math, conversion/clip_by_value).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8.
+ * @param max const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ */
+export function aclnnInplaceClampMaxTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  max: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceClampMaxTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; max: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceClampMaxTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceClampMaxTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceClampMaxTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceClampMaxTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: elements of a tensor, at least those of another.
+ *
+ * $$selfRef = \max(selfRef, clipValueMin)$$
+ *
+ * - NaN in any input gives NaN.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceClampMinTensor, and for the order of
+ * checks its host code (hicann/ops-math, conversion/clip_by_value).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8.
+ * @param clipValueMin const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8.
+ */
+export function aclnnInplaceClampMinTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  clipValueMin: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceClampMinTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; clipValueMin: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceClampMinTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceClampMinTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceClampMinTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceClampMinTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Copies a tensor into another, with a cast and broadcasting.
  *
  * $$selfRef_i = (dtype_{selfRef}) src_i$$
@@ -2679,6 +3775,143 @@ export function aclnnInplaceDiv(
 }
 
 /**
+ * Quotient of a tensor and another, rounded if that is asked for.
+ *
+ * $$selfRef = \begin{cases} selfRef / other & mode = 0 \\ trunc(selfRef / other) & mode = 1 \\
+ * \lfloor selfRef / other \rfloor & mode = 2 \end{cases}$$
+ *
+ * - Mode 0 computes integers and BOOL in FLOAT; modes 1 and 2 keep integers, and compute BOOL in
+ *   FLOAT.
+ * - Of integers, x / 0 is 0 with mode 1 and 2.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+ *   cast
+ *   to the type of selfRef.
+ *
+ * Source: the public documentation of aclnnInplaceDivMod (hicann/ops-math, math/div).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param mode int.
+ */
+export function aclnnInplaceDivModGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  mode: number,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceDivModGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike; mode: number },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceDivModGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceDivMod", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceDivMod(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceDivMod", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Quotient of a tensor and a number, rounded if that is asked for.
+ *
+ * $$selfRef = \begin{cases} selfRef / other & mode = 0 \\ trunc(selfRef / other) & mode = 1 \\
+ * \lfloor selfRef / other \rfloor & mode = 2 \end{cases}$$
+ *
+ * - Mode 0 computes integers and BOOL in FLOAT; modes 1 and 2 keep integers, and compute BOOL in
+ *   FLOAT.
+ * - Of integers, x / 0 is 0 with mode 1 and 2.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs, then
+ *   cast
+ *   to the type of selfRef.
+ *
+ * Source: the public documentation of aclnnInplaceDivMods (hicann/ops-math, math/div).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL.
+ * @param other const aclScalar*.
+ * @param mode int.
+ */
+export function aclnnInplaceDivModsGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  mode: number,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceDivModsGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike; mode: number },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceDivModsGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceDivMods", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceDivMods(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceDivMods", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: quotient of a tensor and a number.
+ *
+ * $$selfRef = \frac{selfRef}{other}$$
+ *
+ * - other counts in the common type only where it is of a higher kind than self.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceDivs, and for the order of checks its host
+ * code (hicann/ops-math, math/div).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param other const aclScalar*.
+ */
+export function aclnnInplaceDivsGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceDivsGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceDivsGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceDivs", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceDivs(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceDivs", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Fills a tensor with one value.
  *
  * $$selfRef_i = (dtype_{selfRef}) value$$
@@ -2714,6 +3947,351 @@ export function aclnnInplaceFillScalar(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceFillScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: quotient of two tensors, rounded down.
+ *
+ * $$selfRef = \lfloor selfRef / other \rfloor$$
+ *
+ * - Of integers, x / 0 is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceFloorDivide, and for the order of checks
+ * its host code (hicann/ops-math, math/floor_div).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ */
+export function aclnnInplaceFloorDivideGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFloorDivideGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFloorDivideGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceFloorDivide", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceFloorDivide(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceFloorDivide", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: quotient of a tensor and a number, rounded down.
+ *
+ * $$selfRef = \lfloor selfRef / other \rfloor$$
+ *
+ * - Of integers, x / 0 is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceFloorDivides, and for the order of checks
+ * its host code (hicann/ops-math, math/floor_div).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8.
+ * @param other const aclScalar*.
+ */
+export function aclnnInplaceFloorDividesGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFloorDividesGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFloorDividesGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceFloorDivides", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceFloorDivides(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceFloorDivides", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: what a division that is rounded to 0 leaves, of a tensor and a number.
+ *
+ * $$selfRef = selfRef - trunc(selfRef / other) \cdot other$$
+ *
+ * - It has the sign of self.
+ * - Of integers, what x / 0 leaves is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceFmodScalar, and for the order of checks
+ * its host code (hicann/ops-math, math/mod).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+ * @param other const aclScalar*.
+ */
+export function aclnnInplaceFmodScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFmodScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFmodScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceFmodScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceFmodScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceFmodScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: what a division that is rounded to 0 leaves, of two tensors.
+ *
+ * $$selfRef = selfRef - trunc(selfRef / other) \cdot other$$
+ *
+ * - It has the sign of self.
+ * - Of integers, what x / 0 leaves is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceFmodTensor, and for the order of checks
+ * its host code (hicann/ops-math, math/mod).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
+ */
+export function aclnnInplaceFmodTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFmodTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFmodTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceFmodTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceFmodTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceFmodTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: linear interpolation between two tensors.
+ *
+ * $$selfRef = selfRef + weight \cdot (end - selfRef)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceLerp, and for the order of checks its host
+ * code (hicann/ops-math, math/lerp).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param end const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param weight const aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnInplaceLerpGetWorkspaceSize(
+  selfRef: TensorLike,
+  end: TensorLike,
+  weight: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLerpGetWorkspaceSize(
+  named: { selfRef: TensorLike; end: TensorLike; weight: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLerpGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLerp", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLerp(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLerp", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: linear interpolation between two tensors, by a number.
+ *
+ * $$selfRef = selfRef + weight \cdot (end - selfRef)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceLerps, and for the order of checks its
+ * host code (hicann/ops-math, math/lerp).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param end const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param weight const aclScalar*.
+ */
+export function aclnnInplaceLerpsGetWorkspaceSize(
+  selfRef: TensorLike,
+  end: TensorLike,
+  weight: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLerpsGetWorkspaceSize(
+  named: { selfRef: TensorLike; end: TensorLike; weight: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLerpsGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLerps", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLerps(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLerps", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Fills a tensor with a number where a mask is true.
+ *
+ * $$selfRef_i = value \quad \text{where } mask_i$$
+ *
+ * - value is cast to the type of selfRef; mask broadcasts to its shape.
+ * - selfRef is input and output; a mask that shares memory with it is copied first.
+ *
+ * Source: host code of aclnnInplaceMaskedFillScalar (hicann/ops-math, conversion/masked_fill).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, INT8, INT32, INT64, BOOL.
+ * @param mask const aclTensor* of BOOL.
+ * @param value const aclScalar*.
+ */
+export function aclnnInplaceMaskedFillScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  mask: TensorLike,
+  value: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceMaskedFillScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; mask: TensorLike; value: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceMaskedFillScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceMaskedFillScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceMaskedFillScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceMaskedFillScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Fills a tensor with the one element of another where a mask is true.
+ *
+ * $$selfRef_i = value \quad \text{where } mask_i$$
+ *
+ * - value is cast to the type of selfRef; mask broadcasts to its shape.
+ * - selfRef is input and output; inputs that share memory with it are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceMaskedFillTensor (hicann/ops-math,
+ * conversion/masked_fill).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, INT8, INT32, INT64, BOOL.
+ * @param mask const aclTensor* of BOOL.
+ * @param value const aclTensor* of FLOAT, FLOAT16, BF16, INT8, INT32, INT64, BOOL.
+ */
+export function aclnnInplaceMaskedFillTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  mask: TensorLike,
+  value: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceMaskedFillTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; mask: TensorLike; value: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceMaskedFillTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceMaskedFillTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceMaskedFillTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceMaskedFillTensor", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -2889,6 +4467,94 @@ export function aclnnInplaceOne(
 }
 
 /**
+ * In place: powers of a tensor's elements, with a number as the exponent.
+ *
+ * $$self = self^{exponent}$$
+ *
+ * - Integers wrap around.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ * - self is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplacePowTensorScalar, and for the order of
+ * checks its host code (hicann/ops-math, math/pow).
+ *
+ * @param self output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param exponent const aclScalar*.
+ */
+export function aclnnInplacePowTensorScalarGetWorkspaceSize(
+  self: TensorLike,
+  exponent: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplacePowTensorScalarGetWorkspaceSize(
+  named: { self: TensorLike; exponent: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplacePowTensorScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplacePowTensorScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplacePowTensorScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplacePowTensorScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: powers of a tensor's elements.
+ *
+ * $$self = self^{exponent}$$
+ *
+ * - Integers wrap around.
+ * - A negative power of an integer is its reciprocal rounded to 0; of 0 it is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - self is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplacePowTensorTensor, and for the order of
+ * checks its host code (hicann/ops-math, math/pow).
+ *
+ * @param self output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param exponent const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplacePowTensorTensorGetWorkspaceSize(
+  self: TensorLike,
+  exponent: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplacePowTensorTensorGetWorkspaceSize(
+  named: { self: TensorLike; exponent: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplacePowTensorTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplacePowTensorTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplacePowTensorTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplacePowTensorTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Fills a tensor with whole numbers of a range, all equally likely.
  *
  * $$selfRef_i \sim U\{from, \dots, to - 1\}$$
@@ -2976,6 +4642,97 @@ export function aclnnInplaceRelu(
 }
 
 /**
+ * In place: what a division that is rounded down leaves, of a tensor and a number.
+ *
+ * $$selfRef = selfRef - \lfloor selfRef / other \rfloor \cdot other$$
+ *
+ * - It has the sign of other.
+ * - Of integers, what x / 0 leaves is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceRemainderTensorScalar, and for the order
+ * of checks its host code (hicann/ops-math, math/floor_mod).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL.
+ * @param other const aclScalar*.
+ */
+export function aclnnInplaceRemainderTensorScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceRemainderTensorScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceRemainderTensorScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceRemainderTensorScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceRemainderTensorScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceRemainderTensorScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: what a division that is rounded down leaves, of two tensors.
+ *
+ * $$selfRef = selfRef - \lfloor selfRef / other \rfloor \cdot other$$
+ *
+ * - It has the sign of other.
+ * - Of integers, what x / 0 leaves is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceRemainderTensorTensor, and for the order
+ * of checks its host code (hicann/ops-math, math/floor_mod).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ */
+export function aclnnInplaceRemainderTensorTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceRemainderTensorTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceRemainderTensorTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceRemainderTensorTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceRemainderTensorTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceRemainderTensorTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * In place: difference of two tensors, the second scaled.
  *
  * $$selfRef = selfRef - alpha \cdot other$$
@@ -3021,6 +4778,54 @@ export function aclnnInplaceSub(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceSub", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: difference of a tensor and a number, the latter scaled.
+ *
+ * $$selfRef = selfRef - alpha \cdot other$$
+ *
+ * - Integers wrap around.
+ * - BOOL: a sum is the logical or, a difference the exclusive or.
+ * - other counts in the common type only where it is of a higher kind than self.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ *
+ * Source: the public documentation of aclnnInplaceSubs, and for the order of checks its host
+ * code (hicann/ops-math, math/sub).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param other const aclScalar*.
+ * @param alpha const aclScalar*.
+ */
+export function aclnnInplaceSubsGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  alpha: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceSubsGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike; alpha: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceSubsGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceSubs", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceSubs(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceSubs", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -3688,6 +5493,50 @@ export function aclnnLerp(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnLerp", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Linear interpolation between two tensors, by a number.
+ *
+ * $$out = self + weight \cdot (end - self)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnLerps, and for the order of checks its host code
+ * (hicann/ops-math, math/lerp).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param end const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param weight const aclScalar*.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnLerpsGetWorkspaceSize(
+  self: TensorLike,
+  end: TensorLike,
+  weight: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLerpsGetWorkspaceSize(
+  named: { self: TensorLike; end: TensorLike; weight: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLerpsGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnLerps", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnLerps(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnLerps", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -5155,6 +7004,51 @@ export function aclnnPermute(
 }
 
 /**
+ * Powers of a number, with a tensor's elements as exponents.
+ *
+ * $$out = self^{exponent}$$
+ *
+ * - Integers wrap around.
+ * - A negative power of an integer is its reciprocal rounded to 0; of 0 it is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnPowScalarTensor, and for the order of checks its
+ * host code (hicann/ops-math, math/pow).
+ *
+ * @param self const aclScalar*.
+ * @param exponent const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param out output const aclTensor*.
+ */
+export function aclnnPowScalarTensorGetWorkspaceSize(
+  self: ScalarLike,
+  exponent: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnPowScalarTensorGetWorkspaceSize(
+  named: { self: ScalarLike; exponent: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnPowScalarTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnPowScalarTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnPowScalarTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnPowScalarTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Powers of a tensor's elements, with a number as the exponent.
  *
  * $$out = self^{exponent}$$
@@ -5505,6 +7399,142 @@ export function aclnnRelu(
 }
 
 /**
+ * What a division that is rounded down leaves, of a number and a tensor.
+ *
+ * $$out = self - \lfloor self / other \rfloor \cdot other$$
+ *
+ * - It has the sign of other.
+ * - Of integers, what x / 0 leaves is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnRemainderScalarTensor, and for the order of
+ * checks its host code (hicann/ops-math, math/floor_mod).
+ *
+ * @param self const aclScalar*.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param out output aclTensor*.
+ */
+export function aclnnRemainderScalarTensorGetWorkspaceSize(
+  self: ScalarLike,
+  other: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRemainderScalarTensorGetWorkspaceSize(
+  named: { self: ScalarLike; other: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRemainderScalarTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnRemainderScalarTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnRemainderScalarTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnRemainderScalarTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * What a division that is rounded down leaves, of a tensor and a number.
+ *
+ * $$out = self - \lfloor self / other \rfloor \cdot other$$
+ *
+ * - It has the sign of other.
+ * - Of integers, what x / 0 leaves is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnRemainderTensorScalar, and for the order of
+ * checks its host code (hicann/ops-math, math/floor_mod).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param other const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnRemainderTensorScalarGetWorkspaceSize(
+  self: TensorLike,
+  other: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRemainderTensorScalarGetWorkspaceSize(
+  named: { self: TensorLike; other: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRemainderTensorScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnRemainderTensorScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnRemainderTensorScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnRemainderTensorScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * What a division that is rounded down leaves, of two tensors.
+ *
+ * $$out = self - \lfloor self / other \rfloor \cdot other$$
+ *
+ * - It has the sign of other.
+ * - Of integers, what x / 0 leaves is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnRemainderTensorTensor, and for the order of
+ * checks its host code (hicann/ops-math, math/floor_mod).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param out output aclTensor*.
+ */
+export function aclnnRemainderTensorTensorGetWorkspaceSize(
+  self: TensorLike,
+  other: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRemainderTensorTensorGetWorkspaceSize(
+  named: { self: TensorLike; other: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRemainderTensorTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnRemainderTensorTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnRemainderTensorTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnRemainderTensorTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Division of each row by its root mean square, then scaled.
  *
  * $$yOut = x \cdot rstdOut \cdot gamma \qquad
@@ -5636,6 +7666,99 @@ export function aclnnRsqrt(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnRsqrt", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Difference of two tensors the other way round, the first scaled.
+ *
+ * $$out = other - alpha \cdot self$$
+ *
+ * - Integers wrap around.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnRsub, and for the order of checks its host code
+ * (hicann/ops-math, math/sub).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   COMPLEX64, COMPLEX128.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   COMPLEX64, COMPLEX128.
+ * @param alpha const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnRsubGetWorkspaceSize(
+  self: TensorLike,
+  other: TensorLike,
+  alpha: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRsubGetWorkspaceSize(
+  named: { self: TensorLike; other: TensorLike; alpha: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRsubGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnRsub", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnRsub(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnRsub", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Difference of a number and a tensor, the latter scaled.
+ *
+ * $$out = other - alpha \cdot self$$
+ *
+ * - Integers wrap around.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnRsubs, and for the order of checks its host code
+ * (hicann/ops-math, math/sub).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   COMPLEX64, COMPLEX128.
+ * @param other const aclScalar*.
+ * @param alpha const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnRsubsGetWorkspaceSize(
+  self: TensorLike,
+  other: ScalarLike,
+  alpha: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRsubsGetWorkspaceSize(
+  named: { self: TensorLike; other: ScalarLike; alpha: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRsubsGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnRsubs", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnRsubs(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnRsubs", workspace, workspaceSize, executor, stream);
 }
 
 /**
