@@ -2023,6 +2023,175 @@ def aclnnConstantPadNd(
     execute("aclnnConstantPadNd", workspace, workspaceSize, executor, stream)
 
 
+def aclnnConvolutionGetWorkspaceSize(
+    input: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    outputPadding: Sequence[int],
+    groups: int,
+    output: TensorLike,
+    cubeMathType: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Convolution in one, two or three dimensions, or a transposed one.
+
+    $$output_{n,o} = bias_o + \\sum_c weight_{o,c} \\star input_{n,c}$$
+
+    - weight is (output channels, input channels / groups, *kernel); if transposed, (input channels,
+      output channels / groups, *kernel), and the output is what a convolution of its size would
+      have
+      given input for.
+    - padding has a number for each dimension, or one for each of its ends: front and back of the
+      first
+      dimension, then of the second.
+    - bias may be null: 0. outputPadding is read only if transposed.
+    - FLOAT16 and BF16 are multiplied and added in FLOAT; the result is rounded once.
+    - cubeMathType 2 (USE_FP16) rounds the inputs to FLOAT16 first; 0, 1 and 3 make no difference
+      here.
+    - Columns of windows are made in blocks that stay in the cache, a product of matrices each.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnConvolution (hicann/ops-nn, conv/convolution_forward);
+    the
+    order of checks is not documented.
+
+    Args:
+        input: const aclTensor* of FLOAT, FLOAT16, BF16.
+        weight: const aclTensor* of FLOAT, FLOAT16, BF16.
+        bias: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        stride: const aclIntArray*.
+        padding: const aclIntArray*.
+        dilation: const aclIntArray*.
+        transposed: bool.
+        outputPadding: const aclIntArray*.
+        groups: int64_t.
+        output: output aclTensor* of FLOAT, FLOAT16, BF16.
+        cubeMathType: int8_t.
+    """
+    return get_workspace_size(
+        "aclnnConvolution",
+        (
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            outputPadding,
+            groups,
+            output,
+            cubeMathType,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnConvolution(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnConvolution", workspace, workspaceSize, executor, stream)
+
+
+def aclnnConvolutionBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    input: TensorLike,
+    weight: TensorLike,
+    biasSizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    outputPadding: Sequence[int],
+    groups: int,
+    outputMask: Sequence[bool],
+    cubeMathType: int,
+    gradInput: TensorLike | None,
+    gradWeight: TensorLike | None,
+    gradBias: TensorLike | None,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradients of a convolution: of its input, of its weights and of its bias.
+
+    $$gradInput_{n,c} = \\sum_o weight_{o,c} \\ast gradOutput_{n,o} \\qquad
+    gradWeight_{o,c} = \\sum_n gradOutput_{n,o} \\star input_{n,c} \\qquad
+    gradBias_o = \\sum_{n,\\dots} gradOutput_{n,o}$$
+
+    - outputMask says which of them are computed, in this order; the others may be null, and are
+      left as
+      they are.
+    - The other parameters are those of the convolution. biasSizes may be null.
+    - FLOAT16 and BF16 are multiplied and added in FLOAT; results are rounded once.
+    - gradWeight is added in at most 8 parts, and these in their order.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnConvolutionBackward (hicann/ops-nn,
+    conv/convolution_backward); the order of checks is not documented.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        input: const aclTensor* of FLOAT, FLOAT16, BF16.
+        weight: const aclTensor* of FLOAT, FLOAT16, BF16.
+        biasSizes: const aclIntArray*, may be None.
+        stride: const aclIntArray*.
+        padding: const aclIntArray*.
+        dilation: const aclIntArray*.
+        transposed: bool.
+        outputPadding: const aclIntArray*.
+        groups: int.
+        outputMask: const aclBoolArray*.
+        cubeMathType: int8_t.
+        gradInput: output aclTensor*, may be None.
+        gradWeight: output aclTensor*, may be None.
+        gradBias: output aclTensor*, may be None.
+    """
+    return get_workspace_size(
+        "aclnnConvolutionBackward",
+        (
+            gradOutput,
+            input,
+            weight,
+            biasSizes,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            outputPadding,
+            groups,
+            outputMask,
+            cubeMathType,
+            gradInput,
+            gradWeight,
+            gradBias,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnConvolutionBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnConvolutionBackward", workspace, workspaceSize, executor, stream)
+
+
 def aclnnCosGetWorkspaceSize(
     input: TensorLike,
     out: TensorLike,
@@ -10500,6 +10669,50 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """,
         ("out",),
         (),
+    ),
+    "aclnnConvolution": (
+        """
+        aclnnStatus aclnnConvolutionGetWorkspaceSize(
+            const aclTensor* input,
+            const aclTensor* weight,
+            const aclTensor* bias,
+            const aclIntArray* stride,
+            const aclIntArray* padding,
+            const aclIntArray* dilation,
+            bool transposed,
+            const aclIntArray* outputPadding,
+            int64_t groups,
+            aclTensor* output,
+            int8_t cubeMathType,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("output",),
+        ("bias",),
+    ),
+    "aclnnConvolutionBackward": (
+        """
+        aclnnStatus aclnnConvolutionBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* input,
+            const aclTensor* weight,
+            const aclIntArray* biasSizes,
+            const aclIntArray* stride,
+            const aclIntArray* padding,
+            const aclIntArray* dilation,
+            bool transposed,
+            const aclIntArray* outputPadding,
+            int groups,
+            const aclBoolArray* outputMask,
+            int8_t cubeMathType,
+            aclTensor* gradInput,
+            aclTensor* gradWeight,
+            aclTensor* gradBias,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput", "gradWeight", "gradBias"),
+        ("biasSizes", "gradInput", "gradWeight", "gradBias"),
     ),
     "aclnnCos": (
         """

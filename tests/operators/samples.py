@@ -16,6 +16,7 @@ from aclnn_server.backends.base import Device
 from aclnn_server.operators.definition import Operator
 from tests.operators.calling import Argument, Array, call
 from tests.operators.further_samples import FURTHER
+from tests.operators.network_samples import NETWORK
 from tests.operators.special_samples import SPECIAL, Making, numbers
 
 Shape = tuple[int, ...]
@@ -63,7 +64,7 @@ def sample(operator: Operator, shape: Shape, dtype: DType) -> Sample:
     values: Values = {}
     for row in operator.signature.parameters:
         values[row.name] = _value(operator, row, shape, dtype, generator)
-    if special := (SPECIAL | FURTHER).get(operator.name.removeprefix("aclnn")):
+    if special := (SPECIAL | FURTHER | NETWORK).get(operator.name.removeprefix("aclnn")):
         more = special(Making(shape, dtype, generator))
         values |= {name: value for name, value in more.items() if name in values}
     for row in operator.signature.outputs:

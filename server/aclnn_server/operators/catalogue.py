@@ -40,6 +40,7 @@ FAMILIES = (
     "matmul:MATMUL",
     "normalization:NORMALIZATION",
     "batch_norm:BATCH_NORM",
+    "convolution:CONVOLUTION",
     "optimizers:OPTIMIZERS",
     "movement:MOVEMENT",
     "indexing:INDEXING",

@@ -16,9 +16,10 @@ import numpy.typing as npt
 from aclnn import dtypes
 from aclnn.dtypes import DType
 from aclnn.tensors import TensorSpec
-from aclnn_server.operators.blocks import WORKSPACE_UNIT
+from aclnn_server.operators.blocks import workspace_bytes
 from aclnn_server.operators.copies import Copy, copy
 from aclnn_server.operators.definition import Memory
+from aclnn_server.operators.staging import divided
 from aclnn_server.operators.threads import Threads
 
 Array = npt.NDArray[Any]
@@ -56,7 +57,7 @@ class Factor:
     @property
     def room_bytes(self) -> int:
         """Bytes of that storage."""
-        return 0 if self.copy is None else _rounded_up(self.spec.storage_bytes)
+        return 0 if self.copy is None else workspace_bytes(self.spec.storage_bytes)
 
     def load(self, memory: Memory, threads: Threads) -> Array:
         """Gives its elements."""
@@ -89,7 +90,7 @@ class Product:
         factors = [row for row in (self.left, self.right, self.added) if row is not None]
         rooms = [(row.room, row.room_bytes) for row in factors]
         if not self._direct:
-            rooms.append(("result", _rounded_up(self.output.elements * _SINGLE.itemsize)))
+            rooms.append(("result", workspace_bytes(self.output.elements * _SINGLE.itemsize)))
         return rooms
 
     @property
@@ -98,7 +99,7 @@ class Product:
 
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
         """Computes the output; the processor's library of linear algebra has threads of its own."""
-        memory = {**memory, **_divided(workspace, self._rooms)}
+        memory = {**memory, **divided(workspace, self._rooms)}
         result = self._result(memory)
         factors = (self.left, self.right, *((self.added,) if self.added else ()))
         left, right, *rest = (
@@ -159,20 +160,6 @@ class DotProduct:
             rest = np.vecdot(left[even:], right[even:])
             total = parts.sum(dtype=loaded if whole else np.float64) + rest
             self.output.view(memory["out"])[...] = np.asarray(total).astype(dtype)
-
-
-def _rounded_up(size: int) -> int:
-    return -(-size // WORKSPACE_UNIT) * WORKSPACE_UNIT
-
-
-def _divided(workspace: Array | None, rooms: Sequence[tuple[str, int]]) -> dict[str, Array]:
-    """Divides a workspace into storages of the given sizes, by name."""
-    found, start = {}, 0
-    for name, size in rooms:
-        if workspace is not None and size:
-            found[name] = workspace[start : start + size]
-        start += size
-    return found
 
 
 def _multiplies_in_place(spec: TensorSpec) -> bool:

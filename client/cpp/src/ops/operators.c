@@ -31,6 +31,8 @@
 #include "aclnnop/aclnn_ceil.h"
 #include "aclnnop/aclnn_clamp.h"
 #include "aclnnop/aclnn_constant_pad_nd.h"
+#include "aclnnop/aclnn_convolution.h"
+#include "aclnnop/aclnn_convolution_backward.h"
 #include "aclnnop/aclnn_copy.h"
 #include "aclnnop/aclnn_cos.h"
 #include "aclnnop/aclnn_cumsum.h"
@@ -1404,6 +1406,124 @@ aclnnStatus aclnnConstantPadNd(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kConstantPadNd, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kConvolutionParameters[] = {
+    {"input", ACLNN_SERVE_TENSOR, false},
+    {"weight", ACLNN_SERVE_TENSOR, false},
+    {"bias", ACLNN_SERVE_TENSOR, false},
+    {"stride", ACLNN_SERVE_INT_ARRAY, false},
+    {"padding", ACLNN_SERVE_INT_ARRAY, false},
+    {"dilation", ACLNN_SERVE_INT_ARRAY, false},
+    {"transposed", ACLNN_SERVE_BOOL, false},
+    {"outputPadding", ACLNN_SERVE_INT_ARRAY, false},
+    {"groups", ACLNN_SERVE_INT64, false},
+    {"output", ACLNN_SERVE_TENSOR, true},
+    {"cubeMathType", ACLNN_SERVE_INT8, false},
+};
+static const aclnnServeOperator kConvolution = {"aclnnConvolution", kConvolutionParameters, 11};
+
+aclnnStatus aclnnConvolutionGetWorkspaceSize(
+    const aclTensor* input,
+    const aclTensor* weight,
+    const aclTensor* bias,
+    const aclIntArray* stride,
+    const aclIntArray* padding,
+    const aclIntArray* dilation,
+    bool transposed,
+    const aclIntArray* outputPadding,
+    int64_t groups,
+    aclTensor* output,
+    int8_t cubeMathType,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = input},
+      {.tensor = weight},
+      {.tensor = bias},
+      {.intArray = stride},
+      {.intArray = padding},
+      {.intArray = dilation},
+      {.boolValue = transposed},
+      {.intArray = outputPadding},
+      {.int64Value = groups},
+      {.tensor = output},
+      {.int8Value = cubeMathType},
+  };
+  return aclnnServeGetWorkspaceSize(&kConvolution, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnConvolution(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kConvolution, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kConvolutionBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"input", ACLNN_SERVE_TENSOR, false},
+    {"weight", ACLNN_SERVE_TENSOR, false},
+    {"biasSizes", ACLNN_SERVE_INT_ARRAY, false},
+    {"stride", ACLNN_SERVE_INT_ARRAY, false},
+    {"padding", ACLNN_SERVE_INT_ARRAY, false},
+    {"dilation", ACLNN_SERVE_INT_ARRAY, false},
+    {"transposed", ACLNN_SERVE_BOOL, false},
+    {"outputPadding", ACLNN_SERVE_INT_ARRAY, false},
+    {"groups", ACLNN_SERVE_INT32, false},
+    {"outputMask", ACLNN_SERVE_BOOL_ARRAY, false},
+    {"cubeMathType", ACLNN_SERVE_INT8, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+    {"gradWeight", ACLNN_SERVE_TENSOR, true},
+    {"gradBias", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kConvolutionBackward = {"aclnnConvolutionBackward", kConvolutionBackwardParameters, 15};
+
+aclnnStatus aclnnConvolutionBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* input,
+    const aclTensor* weight,
+    const aclIntArray* biasSizes,
+    const aclIntArray* stride,
+    const aclIntArray* padding,
+    const aclIntArray* dilation,
+    bool transposed,
+    const aclIntArray* outputPadding,
+    int groups,
+    const aclBoolArray* outputMask,
+    int8_t cubeMathType,
+    aclTensor* gradInput,
+    aclTensor* gradWeight,
+    aclTensor* gradBias,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = input},
+      {.tensor = weight},
+      {.intArray = biasSizes},
+      {.intArray = stride},
+      {.intArray = padding},
+      {.intArray = dilation},
+      {.boolValue = transposed},
+      {.intArray = outputPadding},
+      {.int32Value = groups},
+      {.boolArray = outputMask},
+      {.int8Value = cubeMathType},
+      {.tensor = gradInput},
+      {.tensor = gradWeight},
+      {.tensor = gradBias},
+  };
+  return aclnnServeGetWorkspaceSize(&kConvolutionBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnConvolutionBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kConvolutionBackward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kCosParameters[] = {

@@ -1792,6 +1792,147 @@ export function aclnnConstantPadNd(
 }
 
 /**
+ * Convolution in one, two or three dimensions, or a transposed one.
+ *
+ * $$output_{n,o} = bias_o + \sum_c weight_{o,c} \star input_{n,c}$$
+ *
+ * - weight is (output channels, input channels / groups, *kernel); if transposed, (input channels,
+ *   output channels / groups, *kernel), and the output is what a convolution of its size would
+ * have
+ *   given input for.
+ * - padding has a number for each dimension, or one for each of its ends: front and back of the
+ *   first
+ *   dimension, then of the second.
+ * - bias may be null: 0. outputPadding is read only if transposed.
+ * - FLOAT16 and BF16 are multiplied and added in FLOAT; the result is rounded once.
+ * - cubeMathType 2 (USE_FP16) rounds the inputs to FLOAT16 first; 0, 1 and 3 make no difference
+ *   here.
+ * - Columns of windows are made in blocks that stay in the cache, a product of matrices each.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnConvolution (hicann/ops-nn, conv/convolution_forward);
+ * the
+ * order of checks is not documented.
+ *
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param weight const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param bias const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param stride const aclIntArray*.
+ * @param padding const aclIntArray*.
+ * @param dilation const aclIntArray*.
+ * @param transposed bool.
+ * @param outputPadding const aclIntArray*.
+ * @param groups int64_t.
+ * @param output output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param cubeMathType int8_t.
+ */
+export function aclnnConvolutionGetWorkspaceSize(
+  input: TensorLike,
+  weight: TensorLike,
+  bias: TensorLike,
+  stride: Iterable<number | bigint>,
+  padding: Iterable<number | bigint>,
+  dilation: Iterable<number | bigint>,
+  transposed: boolean,
+  outputPadding: Iterable<number | bigint>,
+  groups: number | bigint,
+  output: TensorLike,
+  cubeMathType: number,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnConvolutionGetWorkspaceSize(
+  named: { input: TensorLike; weight: TensorLike; bias: TensorLike; stride: Iterable<number | bigint>; padding: Iterable<number | bigint>; dilation: Iterable<number | bigint>; transposed: boolean; outputPadding: Iterable<number | bigint>; groups: number | bigint; output: TensorLike; cubeMathType: number },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnConvolutionGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnConvolution", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnConvolution(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnConvolution", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradients of a convolution: of its input, of its weights and of its bias.
+ *
+ * $$gradInput_{n,c} = \sum_o weight_{o,c} \ast gradOutput_{n,o} \qquad
+ * gradWeight_{o,c} = \sum_n gradOutput_{n,o} \star input_{n,c} \qquad
+ * gradBias_o = \sum_{n,\dots} gradOutput_{n,o}$$
+ *
+ * - outputMask says which of them are computed, in this order; the others may be null, and are
+ *   left as
+ *   they are.
+ * - The other parameters are those of the convolution. biasSizes may be null.
+ * - FLOAT16 and BF16 are multiplied and added in FLOAT; results are rounded once.
+ * - gradWeight is added in at most 8 parts, and these in their order.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnConvolutionBackward (hicann/ops-nn,
+ * conv/convolution_backward); the order of checks is not documented.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param weight const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param biasSizes const aclIntArray*, may be None.
+ * @param stride const aclIntArray*.
+ * @param padding const aclIntArray*.
+ * @param dilation const aclIntArray*.
+ * @param transposed bool.
+ * @param outputPadding const aclIntArray*.
+ * @param groups int.
+ * @param outputMask const aclBoolArray*.
+ * @param cubeMathType int8_t.
+ * @param gradInput output aclTensor*, may be None.
+ * @param gradWeight output aclTensor*, may be None.
+ * @param gradBias output aclTensor*, may be None.
+ */
+export function aclnnConvolutionBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  input: TensorLike,
+  weight: TensorLike,
+  biasSizes: Iterable<number | bigint> | null,
+  stride: Iterable<number | bigint>,
+  padding: Iterable<number | bigint>,
+  dilation: Iterable<number | bigint>,
+  transposed: boolean,
+  outputPadding: Iterable<number | bigint>,
+  groups: number,
+  outputMask: Iterable<boolean>,
+  cubeMathType: number,
+  gradInput: TensorLike,
+  gradWeight: TensorLike,
+  gradBias: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnConvolutionBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; input: TensorLike; weight: TensorLike; biasSizes: Iterable<number | bigint> | null; stride: Iterable<number | bigint>; padding: Iterable<number | bigint>; dilation: Iterable<number | bigint>; transposed: boolean; outputPadding: Iterable<number | bigint>; groups: number; outputMask: Iterable<boolean>; cubeMathType: number; gradInput: TensorLike; gradWeight: TensorLike; gradBias: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnConvolutionBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnConvolutionBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnConvolutionBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnConvolutionBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Cosine of each element.
  *
  * $$out = \cos input$$
