@@ -730,6 +730,52 @@ def aclnnArgMax(
     execute("aclnnArgMax", workspace, workspaceSize, executor, stream)
 
 
+def aclnnArgMinGetWorkspaceSize(
+    self: TensorLike,
+    dim: int,
+    keepdim: bool,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Position of the least element along a dimension.
+
+    - Of several, the first. NaN is less than any number.
+    - keepdim keeps the dimension, with size 1.
+    - Of an empty self nothing is computed.
+
+    Source: the public documentation of aclnnArgMin (hicann/ops-math, math/arg_min).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+        dim: int64_t.
+        keepdim: bool.
+        out: output aclTensor* of INT32, INT64.
+    """
+    return get_workspace_size(
+        "aclnnArgMin",
+        (
+            self,
+            dim,
+            keepdim,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnArgMin(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnArgMin", workspace, workspaceSize, executor, stream)
+
+
 def aclnnBatchMatMulGetWorkspaceSize(
     self: TensorLike,
     mat2: TensorLike,
@@ -6850,6 +6896,48 @@ def aclnnMatmul(
     execute("aclnnMatmul", workspace, workspaceSize, executor, stream)
 
 
+def aclnnMaxGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The greatest of all elements.
+
+    - NaN, where there is one, is the result. It is cast to the type of out.
+    - Of an empty self nothing is computed.
+    - Deterministic, at any number of threads.
+
+    Source: host code of aclnnMax (hicann/ops-math, math/reduce_max).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+    """
+    return get_workspace_size(
+        "aclnnMax",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMax(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMax", workspace, workspaceSize, executor, stream)
+
+
 def aclnnMaxDimGetWorkspaceSize(
     self: TensorLike,
     dim: int,
@@ -7005,6 +7093,97 @@ def aclnnMean(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnMean", workspace, workspaceSize, executor, stream)
+
+
+def aclnnMinGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The least of all elements.
+
+    - NaN, where there is one, is the result. It is cast to the type of out.
+    - Of an empty self nothing is computed.
+    - Deterministic, at any number of threads.
+
+    Source: host code of aclnnMin (hicann/ops-math, math/reduce_min).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+    """
+    return get_workspace_size(
+        "aclnnMin",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMin(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMin", workspace, workspaceSize, executor, stream)
+
+
+def aclnnMinDimGetWorkspaceSize(
+    self: TensorLike,
+    dim: int,
+    keepdim: bool,
+    out: TensorLike,
+    indices: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Least element along a dimension, and its position.
+
+    - Of several, the first. NaN is less than any number.
+    - keepdim keeps the dimension, with size 1.
+    - Of an empty self nothing is computed.
+
+    Source: the public documentation of aclnnMinDim (hicann/ops-math, math/arg_min_with_value).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, INT64, INT32, BOOL.
+        dim: int64_t.
+        keepdim: bool.
+        out: output aclTensor*.
+        indices: output aclTensor* of INT32, INT64.
+    """
+    return get_workspace_size(
+        "aclnnMinDim",
+        (
+            self,
+            dim,
+            keepdim,
+            out,
+            indices,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMinDim(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMinDim", workspace, workspaceSize, executor, stream)
 
 
 def aclnnMinimumGetWorkspaceSize(
@@ -10344,6 +10523,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnArgMin": (
+        """
+        aclnnStatus aclnnArgMinGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t dim,
+            bool keepdim,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnBatchMatMul": (
         """
         aclnnStatus aclnnBatchMatMulGetWorkspaceSize(
@@ -11863,6 +12055,17 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnMax": (
+        """
+        aclnnStatus aclnnMaxGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnMaxDim": (
         """
         aclnnStatus aclnnMaxDimGetWorkspaceSize(
@@ -11901,6 +12104,31 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out",),
+        (),
+    ),
+    "aclnnMin": (
+        """
+        aclnnStatus aclnnMinGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnMinDim": (
+        """
+        aclnnStatus aclnnMinDimGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t dim,
+            bool keepdim,
+            aclTensor* out,
+            aclTensor* indices,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out", "indices"),
         (),
     ),
     "aclnnMinimum": (
@@ -12804,6 +13032,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("along", "index")},
         {},
     ),
+    "arg_min": Pythonic(
+        "arg_min",
+        "aclnnArgMin",
+        ("self",),
+        {"dim": 0, "keepdim": False},
+        {"out": Result("along", "index")},
+        {},
+    ),
     "batch_matmul": Pythonic(
         "batch_matmul",
         "aclnnBatchMatMul",
@@ -13426,6 +13662,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {"dim": (), "keepDim": False, "dtype": None},
         {"out": Result("along", "given")},
+        {},
+    ),
+    "min_dim": Pythonic(
+        "min_dim",
+        "aclnnMinDim",
+        ("self",),
+        {"dim": 0, "keepdim": False},
+        {"out": Result("along", "first"), "indices": Result("along", "index")},
         {},
     ),
     "minimum": Pythonic(

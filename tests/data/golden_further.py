@@ -7,7 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.data.golden_record import FLOATS, INTEGERS, NAMES, case, exact, uniform
+from tests.data.golden_record import (
+    FLOATS,
+    GENERATOR,
+    INTEGERS,
+    NAMES,
+    case,
+    exact,
+    uniform,
+)
 
 NUMBERS = (*FLOATS, "DOUBLE", *INTEGERS)
 
@@ -152,4 +160,22 @@ def masked() -> None:
         case("aclnnInplaceMaskedFillTensor", kind, given, {"selfRef": out}, 0)
 
 
-FAMILIES = (selected, bits, divisions, forms, masked)
+def extremes() -> None:
+    """The greatest and least of all elements, and the least along a dimension."""
+    for kind in (*NUMBERS, "BOOL"):
+        x = uniform((3, 4, 5), kind, -9, 9)
+        case("aclnnMax", kind, {"self": x}, {"out": x.max()}, 0)
+        case("aclnnMin", kind, {"self": x}, {"out": x.min()}, 0)
+        if kind == "BOOL":
+            continue
+        for dim, keep in ((1, False), (-1, True)):
+            # Elements that differ, so that there is one position only.
+            apart = torch.randperm(60, generator=GENERATOR).reshape(3, 4, 5).to(x.dtype)
+            given = {"self": apart, "dim": dim, "keepdim": keep}
+            values, places = apart.min(dim, keepdim=keep)
+            case("aclnnArgMin", f"{kind}-{dim}", given, {"out": places}, 0)
+            if kind in (*FLOATS, "INT32", "INT64"):
+                case("aclnnMinDim", f"{kind}-{dim}", given, {"out": values, "indices": places}, 0)
+
+
+FAMILIES = (selected, bits, divisions, forms, masked, extremes)

@@ -49,6 +49,26 @@ def _between(make: Making) -> Values:
     return {"self": own, "clipValueMin": low, "clipValueMax": high, "out": out}
 
 
+# --- extremes -----------------------------------------------------------------------------------------
+
+
+def _whole_extreme(make: Making) -> Values:
+    return {"self": make.numbers(*make.shape), "out": make.out()}
+
+
+def _along_last(make: Making) -> Values:
+    own, out = make.numbers(*make.shape), make.out(*make.shape[:-1])
+    return {"self": own, "dim": len(make.shape) - 1, "out": out}
+
+
+def _position(make: Making) -> Values:
+    return _along_last(make) | {"out": make.out(*make.shape[:-1], dtype=np.int64)}
+
+
+def _with_position(make: Making) -> Values:
+    return _along_last(make) | {"indices": make.out(*make.shape[:-1], dtype=np.int64)}
+
+
 # --- random numbers ------------------------------------------------------------------------------------
 
 
@@ -89,6 +109,10 @@ FURTHER: dict[str, Callable[[Making], Values]] = {
         _with_bits,
     ),
     "ClampTensor": _between,
+    "Max": _whole_extreme,
+    "Min": _whole_extreme,
+    "ArgMin": _position,
+    "MinDim": _with_position,
     "InplaceMaskedFillTensor": _filled_with_one,
     "InplaceUniform": _uniform,
     "InplaceRandom": _whole,

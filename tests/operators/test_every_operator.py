@@ -41,7 +41,14 @@ NOT_FOR = {
 """Types that are refused in a tensor of every place: selfRef cannot hold a quotient, which is FLOAT."""
 NO_COMPLEX_EMPTY = {"aclnnMean", "aclnnProd", "aclnnProdDim", "aclnnReduceSum"}
 """Operators that have no neutral element of complex numbers, as the vendor's do not."""
-STEPS = {"aclnnArgMax", "aclnnMaxDim", "aclnnCumsum", "aclnnInplaceUniform"}
+STEPS = {
+    "aclnnArgMax",
+    "aclnnArgMin",
+    "aclnnMaxDim",
+    "aclnnMinDim",
+    "aclnnCumsum",
+    "aclnnInplaceUniform",
+}
 """Operators of which a small difference of the inputs makes a large one of the results, or another number of
 digits."""
 
@@ -104,6 +111,8 @@ def test_no_dimensions_no_elements_and_one_element(
     made.run()
     if operator.name in ("aclnnNLLLoss", "aclnnBatchNorm") or dtype.kind != "float":
         return  # they leave an output as it is; and a small integer may be 7
+    if 0 in shape and operator.name in ("aclnnMax", "aclnnMin"):
+        return
     if operator.shaped_by_data:
         return  # what is behind the result is left as it is
     for name, array in made.outputs.items():

@@ -36,6 +36,7 @@ FAMILIES = (
     "comparison:COMPARISON",
     "reductions:REDUCTIONS",
     "statistics:STATISTICS",
+    "extremes:EXTREMES",
     "softmax:SOFTMAX",
     "matmul:MATMUL",
     "normalization:NORMALIZATION",

@@ -145,11 +145,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The greatest element and its first position; NaN is the greatest of all."""
+    """The greatest or least element and its first position; NaN is the greatest and the least of all."""
 
     loaded: np.dtype[Any]
     choose: Callable[[Array, Array], tuple[Array, ...]] = lambda value, position: (value, position)
     """Which of the two are wanted, in order."""
+    least: bool = False
 
     @property
     def partial(self) -> tuple[np.dtype[Any], ...]:
@@ -159,18 +160,19 @@ class Peak:
     def piece(self, block: Array, axes: Axes, start: int, scratch: Scratch) -> Partial:
         """Finds both in a block."""
         (axis,) = axes
-        found = np.argmax(block, axis=axis, keepdims=True)
+        find = np.argmin if self.least else np.argmax
+        found = find(block, axis=axis, keepdims=True)
         value = np.take_along_axis(block, found, axis)
         return value.squeeze(axis), found.squeeze(axis) + start
 
     def merge(self, total: Partial, piece: Partial) -> None:
-        """Takes what is greater, or NaN for the first time."""
+        """Takes what is greater or less, or NaN for the first time."""
         value, position = total
-        greater = piece[0] > value
+        better = piece[0] < value if self.least else piece[0] > value
         if self.loaded.kind == "f":
-            greater |= np.isnan(piece[0]) & ~np.isnan(value)
-        np.copyto(value, piece[0], where=greater)
-        np.copyto(position, piece[1], where=greater)
+            better |= np.isnan(piece[0]) & ~np.isnan(value)
+        np.copyto(value, piece[0], where=better)
+        np.copyto(position, piece[1], where=better)
 
     def results(self, total: Partial, length: int) -> Partial:
         """What is wanted of the two."""

@@ -11,6 +11,7 @@
 #include "aclnnop/aclnn_any.h"
 #include "aclnnop/aclnn_apply_adam_w.h"
 #include "aclnnop/aclnn_arange.h"
+#include "aclnnop/aclnn_arg_min.h"
 #include "aclnnop/aclnn_argmax.h"
 #include "aclnnop/aclnn_batch_matmul.h"
 #include "aclnnop/aclnn_batch_norm.h"
@@ -85,9 +86,12 @@
 #include "aclnnop/aclnn_masked_fill_tensor.h"
 #include "aclnnop/aclnn_masked_select.h"
 #include "aclnnop/aclnn_matmul.h"
+#include "aclnnop/aclnn_max.h"
 #include "aclnnop/aclnn_max_dim.h"
 #include "aclnnop/aclnn_maximum.h"
 #include "aclnnop/aclnn_mean.h"
+#include "aclnnop/aclnn_min.h"
+#include "aclnnop/aclnn_min_dim.h"
 #include "aclnnop/aclnn_minimum.h"
 #include "aclnnop/aclnn_mm.h"
 #include "aclnnop/aclnn_mse_loss.h"
@@ -603,6 +607,38 @@ aclnnStatus aclnnArgMax(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kArgMax, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kArgMinParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"keepdim", ACLNN_SERVE_BOOL, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kArgMin = {"aclnnArgMin", kArgMinParameters, 4};
+
+aclnnStatus aclnnArgMinGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t dim,
+    bool keepdim,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = dim},
+      {.boolValue = keepdim},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kArgMin, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnArgMin(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kArgMin, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kBatchMatMulParameters[] = {
@@ -4301,6 +4337,32 @@ aclnnStatus aclnnMatmul(
   return aclnnServeExecute(&kMatmul, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kMaxParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kMax = {"aclnnMax", kMaxParameters, 2};
+
+aclnnStatus aclnnMaxGetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kMax, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnMax(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kMax, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kMaxDimParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"dim", ACLNN_SERVE_INT64, false},
@@ -4398,6 +4460,67 @@ aclnnStatus aclnnMean(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kMean, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kMinParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kMin = {"aclnnMin", kMinParameters, 2};
+
+aclnnStatus aclnnMinGetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kMin, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnMin(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kMin, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kMinDimParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"keepdim", ACLNN_SERVE_BOOL, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+    {"indices", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kMinDim = {"aclnnMinDim", kMinDimParameters, 5};
+
+aclnnStatus aclnnMinDimGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t dim,
+    bool keepdim,
+    aclTensor* out,
+    aclTensor* indices,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = dim},
+      {.boolValue = keepdim},
+      {.tensor = out},
+      {.tensor = indices},
+  };
+  return aclnnServeGetWorkspaceSize(&kMinDim, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnMinDim(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kMinDim, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kMinimumParameters[] = {

@@ -96,6 +96,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["bool", "keepdim", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnArgMin: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "dim", false, false],
+    ["bool", "keepdim", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnBatchMatMul: [
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "mat2", false, false],
@@ -754,6 +760,10 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "out", true, false],
     ["int8_t", "cubeMathType", false, false],
   ],
+  aclnnMax: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnMaxDim: [
     ["const aclTensor*", "self", false, false],
     ["int64_t", "dim", false, false],
@@ -772,6 +782,17 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["bool", "keepDim", false, false],
     ["aclDataType", "dtype", false, false],
     ["aclTensor*", "out", true, false],
+  ],
+  aclnnMin: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnMinDim: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "dim", false, false],
+    ["bool", "keepdim", false, false],
+    ["aclTensor*", "out", true, false],
+    ["aclTensor*", "indices", true, false],
   ],
   aclnnMinimum: [
     ["const aclTensor*", "self", false, false],
@@ -1218,6 +1239,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
   arg_max: {
     name: "arg_max",
     operator: "aclnnArgMax",
+    inputs: ["self"],
+    attributes: { dim: 0, keepdim: false },
+    outputs: { out: { shape: "along", dtype: "index", scalars: [] } },
+    choices: {},
+  },
+  arg_min: {
+    name: "arg_min",
+    operator: "aclnnArgMin",
     inputs: ["self"],
     attributes: { dim: 0, keepdim: false },
     outputs: { out: { shape: "along", dtype: "index", scalars: [] } },
@@ -1829,6 +1858,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     inputs: ["self"],
     attributes: { dim: [], keepDim: false, dtype: null },
     outputs: { out: { shape: "along", dtype: "given", scalars: [] } },
+    choices: {},
+  },
+  min_dim: {
+    name: "min_dim",
+    operator: "aclnnMinDim",
+    inputs: ["self"],
+    attributes: { dim: 0, keepdim: false },
+    outputs: { out: { shape: "along", dtype: "first", scalars: [] }, indices: { shape: "along", dtype: "index", scalars: [] } },
     choices: {},
   },
   minimum: {

@@ -141,6 +141,17 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Position of the least element along a dimension. By aclnnArgMin.
+   *
+   * Defaults: dim 0, keepdim false.
+   */
+  argMin<A extends Input>(
+    self: A, options: OneLineOptions & { dim?: number | bigint; keepdim?: boolean } = {},
+  ): Promise<Result<A>> {
+    return this.run("arg_min", [self], options);
+  }
+
+  /**
    * Products of the matrices of two batches. By aclnnBatchMatMul.
    *
    * Defaults: cubeMathType "KEEP_DTYPE".
@@ -911,6 +922,17 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions & { dim?: Iterable<number | bigint>; keepDim?: boolean; dtype?: DTypeLike | null } = {},
   ): Promise<Result<A>> {
     return this.run("mean", [self], options);
+  }
+
+  /**
+   * Least element along a dimension, and its position. By aclnnMinDim.
+   *
+   * Defaults: dim 0, keepdim false.
+   */
+  minDim<A extends Input>(
+    self: A, options: OneLineOptions & { dim?: number | bigint; keepdim?: boolean } = {},
+  ): Promise<Result<A, 2>> {
+    return this.run("min_dim", [self], options);
   }
 
   /**

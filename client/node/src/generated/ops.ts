@@ -625,6 +625,47 @@ export function aclnnArgMax(
 }
 
 /**
+ * Position of the least element along a dimension.
+ *
+ * - Of several, the first. NaN is less than any number.
+ * - keepdim keeps the dimension, with size 1.
+ * - Of an empty self nothing is computed.
+ *
+ * Source: the public documentation of aclnnArgMin (hicann/ops-math, math/arg_min).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ * @param dim int64_t.
+ * @param keepdim bool.
+ * @param out output aclTensor* of INT32, INT64.
+ */
+export function aclnnArgMinGetWorkspaceSize(
+  self: TensorLike,
+  dim: number | bigint,
+  keepdim: boolean,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnArgMinGetWorkspaceSize(
+  named: { self: TensorLike; dim: number | bigint; keepdim: boolean; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnArgMinGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnArgMin", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnArgMin(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnArgMin", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Products of the matrices of two batches.
  *
  * $$out = self \cdot mat2$$
@@ -6216,6 +6257,45 @@ export function aclnnMatmul(
 }
 
 /**
+ * The greatest of all elements.
+ *
+ * - NaN, where there is one, is the result. It is cast to the type of out.
+ * - Of an empty self nothing is computed.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: host code of aclnnMax (hicann/ops-math, math/reduce_max).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ */
+export function aclnnMaxGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaxGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaxGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMax", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMax(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMax", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Greatest element along a dimension, and its position.
  *
  * - Of several, the first. NaN is greater than any number.
@@ -6354,6 +6434,88 @@ export function aclnnMean(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnMean", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The least of all elements.
+ *
+ * - NaN, where there is one, is the result. It is cast to the type of out.
+ * - Of an empty self nothing is computed.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: host code of aclnnMin (hicann/ops-math, math/reduce_min).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ */
+export function aclnnMinGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMinGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMinGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMin", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMin(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMin", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Least element along a dimension, and its position.
+ *
+ * - Of several, the first. NaN is less than any number.
+ * - keepdim keeps the dimension, with size 1.
+ * - Of an empty self nothing is computed.
+ *
+ * Source: the public documentation of aclnnMinDim (hicann/ops-math, math/arg_min_with_value).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, INT64, INT32, BOOL.
+ * @param dim int64_t.
+ * @param keepdim bool.
+ * @param out output aclTensor*.
+ * @param indices output aclTensor* of INT32, INT64.
+ */
+export function aclnnMinDimGetWorkspaceSize(
+  self: TensorLike,
+  dim: number | bigint,
+  keepdim: boolean,
+  out: TensorLike,
+  indices: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMinDimGetWorkspaceSize(
+  named: { self: TensorLike; dim: number | bigint; keepdim: boolean; out: TensorLike; indices: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMinDimGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMinDim", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMinDim(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMinDim", workspace, workspaceSize, executor, stream);
 }
 
 /**
