@@ -104,8 +104,8 @@ def submit(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Submit]:
     submitting = Submit(server, server.registry.create_context(0, 60.0))
     whole = KnownCalls.run
 
-    def run(self: KnownCalls, *arguments: Any) -> tuple[bytes, bytes] | None:  # noqa: ANN401
-        both = whole(self, *arguments)
+    def run(self: KnownCalls, *arguments: Any, quick: bool) -> tuple[bytes, bytes] | None:  # noqa: ANN401
+        both = whole(self, *arguments, quick=quick)
         if pb.Command.FromString(bytes(arguments[1])).HasField("get_workspace_size"):
             submitting.recognised.append(both is not None)
         return both
