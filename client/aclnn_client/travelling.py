@@ -28,6 +28,7 @@ from aclnn_client.pending import CONTEXT, Pending
 from aclnn_client.phases import argument_field, executor_field, on_stream, phase_two
 from aclnn_client.plans import CAPACITY
 from aclnn_client.stream import AnyStream
+from aclnn_client.tracing import Followed, follow
 from aclnn_client.values import encode, in_order, results_of
 
 
@@ -35,6 +36,8 @@ from aclnn_client.values import encode, in_order, results_of
 class Template:
     """A call that lacks only the bytes of its inputs."""
 
+    operator: str
+    """C name."""
     segments: tuple[bytes, ...]
     """The request of phase one without its executor_id, cut where the inputs' bytes belong."""
     inputs: tuple[TensorSpec, ...]
@@ -106,7 +109,7 @@ def _template(key: _Key) -> Template:
         signature.index(name): spec.storage_bytes
         for name, spec in zip(form.inputs, inputs, strict=True)
     }
-    return Template(_segments(form.operator, encoded, sizes), inputs, results)
+    return Template(form.operator, _segments(form.operator, encoded, sizes), inputs, results)
 
 
 def _segments(
@@ -150,12 +153,25 @@ async def call_inline(
     Raises:
         AclnnError: what the first phase that failed did.
     """
+    with follow(template.operator) as followed:
+        return await _called(context, template, arrays, stream, followed)
+
+
+async def _called(
+    context: AnyContext[Any, Any, Any, Any],
+    template: Template,
+    arrays: Sequence[Array],
+    stream: AnyStream,
+    followed: Followed,
+) -> list[Array]:
     commands = context.commands
     executor_id = commands.next_id()
-    plan = Pending("get_workspace_size", _filled(template, arrays, executor_id))
+    planned = _filled(template, arrays, executor_id)
+    plan = Pending("get_workspace_size", [*planned, *followed.phase_one])
     request = phase_two(
         on_stream(stream.stream_id, stream.report_timing), executor_id, asynchronous=False
     )
+    request += followed.phase_two
     run = Pending("execute", request, answer_bytes=template.traffic)
     commands.submit(plan, run, hold=commands.blocking)
     try:

@@ -31,6 +31,7 @@ from aclnn_client.pending import Pending
 from aclnn_client.phases import on_stream, phase_one, phase_two
 from aclnn_client.stream import AnyStream, Stream
 from aclnn_client.tensor import AnyTensor
+from aclnn_client.tracing import follow
 from aclnn_client.values import Call, ScalarLike, TensorLike, encode, tensors_of
 
 __all__ = [
@@ -111,10 +112,15 @@ class Executor:
         Returns:
             The workspace size in bytes; 0 where it is neither wanted nor known.
         """
+        with follow(f"{self.operator}GetWorkspaceSize") as followed:
+            return await self._planned(followed.phase_one, wait=wait)
+
+    async def _planned(self, followed: tuple[bytes, ...], *, wait: bool) -> int:
         context, call = self.context, self._call
         request = phase_one(
             self.operator, self.executor_id, call.arguments, repeatable=self.repeatable
         )
+        request += followed
         known = context.plans.find(call.key)
         if known is None and wait:
             try:
@@ -177,7 +183,8 @@ class Executor:
             bindings,
             asynchronous=True,
         )
-        self._send(request, stream, bound, hold=hold)
+        with follow(self.operator) as followed:
+            self._send([*request, *followed.phase_two], stream, bound, hold=hold)
         if context.commands.submitter.congestion() is not None:
             await context.commands.room()
 

@@ -101,6 +101,11 @@ class ServerConfig:
     metrics_listen: str = _setting(
         "", "HOST:PORT of Prometheus metrics and a page for people; without it there are none"
     )
+    tracing: bool = _setting(
+        False,
+        "send OpenTelemetry spans of calls that clients follow to the collector that "
+        "OTEL_EXPORTER_OTLP_ENDPOINT names, by default localhost:4317; needs the extra tracing",
+    )
     log_level: str = _setting("info", "debug, info, warning or error")
 
     def __post_init__(self) -> None:

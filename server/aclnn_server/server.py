@@ -27,6 +27,7 @@ from aclnn_server.metrics.overview import Observer
 from aclnn_server.metrics.port import check_address as check_metrics_address
 from aclnn_server.metrics.port import open_endpoint
 from aclnn_server.metrics.sources import Sources
+from aclnn_server.metrics.tracing import open_spans
 from aclnn_server.service.admin_calls import AdminCalls
 from aclnn_server.service.failures import unexpected
 from aclnn_server.service.operator_calls import OperatorCalls
@@ -34,7 +35,7 @@ from aclnn_server.service.pools import FairPool
 from aclnn_server.service.rpc import SERVICES, WAITING_CALLS, Service
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.sessions.batches import KeptAnswers
-from aclnn_server.sessions.context import Environment
+from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.handover import Handover
 from aclnn_server.sessions.meters import Meters
 from aclnn_server.sessions.rates import Arrivals
@@ -88,8 +89,11 @@ class Server:
         meters = Meters() if config.metering else None
         kept = KeptAnswers(config.max_kept_bytes)
         self._handover = Handover()
+        spans = open_spans() if config.tracing else None
+        traces = None if spans is None else spans[0]
+        self._span_provider = None if spans is None else spans[1]
         environment = Environment(
-            config.limits, self._workers, clock, unexpected, meters, kept, self._handover
+            config.limits, self._workers, clock, unexpected, meters, kept, self._handover, traces
         )
         arrivals = Arrivals(config.context_rate, config.client_context_rate, clock)
         self.registry = Registry(self.backend.devices, environment, arrivals)
@@ -245,6 +249,8 @@ class Server:
         if self._reaper.is_alive():
             self._reaper.join()
         self.backend.close()
+        if self._span_provider is not None:
+            self._span_provider.shutdown()
 
     def wait(self) -> None:
         """Waits until the server has stopped."""

@@ -176,10 +176,11 @@ GOLDEN: list[tuple[str, Message, str]] = [
                 tensor.Argument(int64_value=0),
             ],
             repeatable=True,
+            traceparent="00-1",
         ),
         """
         0a01631201731807220861636c6e6e4162732a2a1228080110011a020201220b01ffffffffffffffffff
-        0128013201033a0c000102030405060708090a0b2a0248003001
+        0128013201033a0c000102030405060708090a0b2a02480030013a0430302d31
         """,
     ),
     (
@@ -200,9 +201,11 @@ GOLDEN: list[tuple[str, Message, str]] = [
             ],
             asynchronous=True,
             report_timing=True,
+            traceparent="00-1",
         ),
         """
-        0a01631201731807220808011080041880082a08080110021a0261622a0608032004280530013801
+        0a01631201731807220808011080041880082a08080110021a0261622a060803200428053001380142
+        0430302d31
         """,
     ),
     (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from aclnn.errors import AclnnError, InternalError
-from aclnn_server.sessions.context import Environment
+from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.limits import Limits
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.streams import Workers

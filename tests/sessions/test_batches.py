@@ -9,7 +9,7 @@ import pytest
 
 from aclnn.errors import InvalidParameterError, SessionLostError
 from aclnn_server.sessions.batches import KEPT_ANSWERS, SMALL_BYTES, Batches, KeptAnswers
-from aclnn_server.sessions.context import Environment
+from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.limits import Limits
 from aclnn_server.sessions.registry import Registry
 from aclnn_server.sessions.streams import Workers

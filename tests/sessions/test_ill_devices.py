@@ -11,7 +11,8 @@ from aclnn.arguments import TensorArgument
 from aclnn.errors import HandleNotFoundError
 from aclnn.tensors import TensorSpec
 from aclnn_server.backends.base import Check
-from aclnn_server.sessions.context import Context, Environment
+from aclnn_server.sessions.context import Context
+from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.execution import Binding
 from aclnn_server.sessions.limits import Limits
 from aclnn_server.sessions.planning import plan

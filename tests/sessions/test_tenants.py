@@ -16,7 +16,7 @@ from aclnn.errors import (
     PermissionDeniedError,
     UnauthenticatedError,
 )
-from aclnn_server.sessions.context import Environment
+from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.limits import Limits
 from aclnn_server.sessions.rates import Arrivals
 from aclnn_server.sessions.registry import Registry

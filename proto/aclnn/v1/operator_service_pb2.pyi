@@ -35,6 +35,7 @@ class GetWorkspaceSizeRequest(_message.Message):
     OPERATOR_FIELD_NUMBER: _builtins.int
     ARGUMENTS_FIELD_NUMBER: _builtins.int
     REPEATABLE_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     """Context of the call. May be empty where stream_id is set, and inside Submit."""
     stream_id: _builtins.str
@@ -45,6 +46,11 @@ class GetWorkspaceSizeRequest(_message.Message):
     """Operator by its C name, with the aclnn prefix, for example "aclnnSmoothL1LossBackward"."""
     repeatable: _builtins.bool
     """Makes the executor repeatable: it lives until DestroyExecutor and may be run any number of times."""
+    traceparent: _builtins.str
+    """The caller's span, in the form of W3C's header "traceparent". What the server does for the call is then
+    collected as spans below it, where the server collects spans. Empty: nobody follows the call. One that
+    cannot be read is as if it were empty.
+    """
     @_builtins.property
     def arguments(self) -> _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Argument]:
         """Arguments in the C prototype's order, without the trailing workspaceSize and executor."""
@@ -58,10 +64,11 @@ class GetWorkspaceSizeRequest(_message.Message):
         operator: _builtins.str = ...,
         arguments: _abc.Iterable[_tensor_pb2.Argument] | None = ...,
         repeatable: _builtins.bool = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "context_id", b"context_id", "executor_id", b"executor_id", "operator", b"operator", "repeatable", b"repeatable", "stream_id", b"stream_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "context_id", b"context_id", "executor_id", b"executor_id", "operator", b"operator", "repeatable", b"repeatable", "stream_id", b"stream_id", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -176,6 +183,7 @@ class ExecuteRequest(_message.Message):
     BINDINGS_FIELD_NUMBER: _builtins.int
     ASYNCHRONOUS_FIELD_NUMBER: _builtins.int
     REPORT_TIMING_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     """Context of the call. May be empty where stream_id is set, and inside Submit."""
     stream_id: _builtins.str
@@ -186,6 +194,8 @@ class ExecuteRequest(_message.Message):
     """Answer when queued instead of when done. Refused where an output is returned in the response."""
     report_timing: _builtins.bool
     """Ask for ExecuteResponse.timing, and for QueryStreamResponse.timing once the work is done."""
+    traceparent: _builtins.str
+    """As in GetWorkspaceSizeRequest."""
     @_builtins.property
     def workspace(self) -> Global___Workspace:
         """Scratch memory of the client. Absent: the stream's session lends its own."""
@@ -204,10 +214,11 @@ class ExecuteRequest(_message.Message):
         bindings: _abc.Iterable[Global___Binding] | None = ...,
         asynchronous: _builtins.bool = ...,
         report_timing: _builtins.bool = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["workspace", b"workspace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asynchronous", b"asynchronous", "bindings", b"bindings", "context_id", b"context_id", "executor_id", b"executor_id", "report_timing", b"report_timing", "stream_id", b"stream_id", "workspace", b"workspace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asynchronous", b"asynchronous", "bindings", b"bindings", "context_id", b"context_id", "executor_id", b"executor_id", "report_timing", b"report_timing", "stream_id", b"stream_id", "traceparent", b"traceparent", "workspace", b"workspace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -100,6 +100,7 @@ class RawPhaseOne(_message.Message):
     OPERATOR_FIELD_NUMBER: _builtins.int
     ARGUMENTS_FIELD_NUMBER: _builtins.int
     REPEATABLE_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     """As in aclnn.v1."""
     stream_id: _builtins.str
@@ -109,6 +110,8 @@ class RawPhaseOne(_message.Message):
     operator: _builtins.str
     """As in aclnn.v1."""
     repeatable: _builtins.bool
+    """As in aclnn.v1."""
+    traceparent: _builtins.str
     """As in aclnn.v1."""
     @_builtins.property
     def arguments(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
@@ -123,10 +126,11 @@ class RawPhaseOne(_message.Message):
         operator: _builtins.str = ...,
         arguments: _abc.Iterable[_builtins.bytes] | None = ...,
         repeatable: _builtins.bool = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "context_id", b"context_id", "executor_id", b"executor_id", "operator", b"operator", "repeatable", b"repeatable", "stream_id", b"stream_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "context_id", b"context_id", "executor_id", b"executor_id", "operator", b"operator", "repeatable", b"repeatable", "stream_id", b"stream_id", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -79,10 +79,15 @@ class KnownCalls:
         plan = raw_pb2.RawCommand.FromString(bytes(phase_one)).get_workspace_size
         arguments = list(plan.arguments)
         layout = self._find(call, plan.operator, arguments)
-        if layout is None or plan.repeatable or (quick and not layout.call.quick):
+        if (
+            layout is None
+            or plan.repeatable
+            or plan.traceparent
+            or (quick and not layout.call.quick)
+        ):
             return None
         run = raw_pb2.RawCommand.FromString(bytes(phase_two)).execute
-        if run.executor_id != plan.executor_id or run.bindings or run.report_timing:
+        if run.executor_id != plan.executor_id or run.bindings or _is_followed(run):
             return None
         given = _given(layout, arguments)
         if given is None:
@@ -121,7 +126,7 @@ class KnownCalls:
             return None
         run = raw_pb2.RawCommand.FromString(bytes(phase_two)).execute
         executor = call.submitted.executors.get(run.executor_id)
-        if executor is None or not executor.repeatable or run.report_timing:
+        if executor is None or not executor.repeatable or _is_followed(run):
             return None
         bound: dict[int, tuple[int, int]] = {}
         for binding in run.bindings:
@@ -164,6 +169,11 @@ class KnownCalls:
         if len(self._layouts) >= CAPACITY:
             self._layouts.clear()
         self._layouts[key] = (layout, *others[:7])
+
+
+def _is_followed(run: operator_pb.ExecuteRequest) -> bool:
+    """Whether somebody wants to know where the time of a run goes."""
+    return run.report_timing or bool(run.traceparent)
 
 
 def _key(call: Call, operator: str, arguments: list[bytes]) -> tuple[object, ...]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from aclnn import one_line
 from aclnn.arguments import TensorArgument, decode_all, encode_tensor
 from aclnn.errors import OperatorNotFoundError, UnsupportedError
 from aclnn.v1 import operator_service_pb2 as pb
 from aclnn_server.backends.base import Backend, OperatorInfo
 from aclnn_server.service.calls import Call, encode_timing
+from aclnn_server.sessions.context import Session
 from aclnn_server.sessions.execution import Binding, Execution, Workspace, execute
 from aclnn_server.sessions.planning import plan
+
+MAX_NAME = 128
+"""Characters of a name that are told."""
 
 
 class OperatorCalls:
@@ -23,14 +31,15 @@ class OperatorCalls:
     ) -> pb.GetWorkspaceSizeResponse:
         """Phase one."""
         session = call.session(request)
-        signature = self._runnable(request.operator).signature
-        executor = plan(
-            session,
-            request.executor_id,
-            signature,
-            decode_all(signature, request.arguments),
-            repeatable=request.repeatable,
-        )
+        with _followed(session, request.traceparent, f"{request.operator}GetWorkspaceSize"):
+            signature = self._runnable(request.operator).signature
+            executor = plan(
+                session,
+                request.executor_id,
+                signature,
+                decode_all(signature, request.arguments),
+                repeatable=request.repeatable,
+            )
         return pb.GetWorkspaceSizeResponse(
             executor_id=executor.id, workspace_bytes=executor.plan.workspace_bytes
         )
@@ -46,6 +55,7 @@ class OperatorCalls:
             wait=None if call.submitted is not None else wait,
             expired=call.expired,
             report=request.report_timing,
+            traceparent=request.traceparent,
         )
         if call.tell is not None and execution.done:
             call.tell("server-timing", execution.timing.as_header())
@@ -89,6 +99,25 @@ class OperatorCalls:
                 parameter="operator",
             )
         return found
+
+
+@contextmanager
+def _followed(session: Session, traceparent: str, name: str) -> Iterator[None]:
+    """Tells whoever follows the call how the block went."""
+    traces = session.context.environment.traces
+    if traces is None or not traceparent:
+        yield
+        return
+    begin = time.monotonic_ns()
+    failure: BaseException | None = None
+    try:
+        yield
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        took = time.monotonic_ns() - begin
+        traces.note_call(traceparent, name[:MAX_NAME], session.context.label, took, failure)
 
 
 def workspace_of(request: pb.ExecuteRequest) -> Workspace | None:

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aclnn.errors import (
     AclnnError,
@@ -19,43 +19,21 @@ from aclnn.errors import (
 from aclnn.labels import label_of
 from aclnn_server.backends.base import Device
 from aclnn_server.sessions.answers import Answers
-from aclnn_server.sessions.batches import Batches, KeptAnswers
+from aclnn_server.sessions.batches import Batches
+from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.handles import Handles, check_room, unknown
-from aclnn_server.sessions.handover import Handover
-from aclnn_server.sessions.limits import Limits, Usage
+from aclnn_server.sessions.limits import Usage
 from aclnn_server.sessions.memory import Account, Buffer
-from aclnn_server.sessions.meters import ContextMeter, Meters
+from aclnn_server.sessions.meters import ContextMeter
 from aclnn_server.sessions.segments import Segments
-from aclnn_server.sessions.streams import Mark, Stream, Workers
+from aclnn_server.sessions.streams import Mark, Stream
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
 from aclnn_server.sessions.timing import Timing
 from aclnn_server.sessions.waiting import Gone, Patience
 
 REMEMBERED_EXECUTORS = 4096
 """Ids of run executors that are remembered, to tell a second use from an id that never was."""
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What a context needs of its server."""
-
-    limits: Limits
-    workers: Workers
-    clock: Callable[[], float]
-    """Seconds, for leases."""
-    unexpected: Callable[[BaseException], AclnnError]
-    """Logs an unexpected failure and gives the error that the client sees."""
-    meters: Meters | None = None
-    """Counts what is done, where it is to be counted."""
-    kept_answers: KeptAnswers = field(default_factory=KeptAnswers)
-    """Room for the answers that contexts keep."""
-    handover: Handover | None = None
-    """Gives clients of this machine segments of shared memory, where that is offered."""
-
-    def told(self, error: BaseException) -> AclnnError:
-        """What the client is told of a failure."""
-        return error if isinstance(error, AclnnError) else self.unexpected(error)
 
 
 @dataclass(slots=True)

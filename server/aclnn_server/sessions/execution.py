@@ -76,6 +76,8 @@ class Execution:
     """Whether the client wants to know the timing."""
     request_id: str = field(default_factory=REQUEST_ID.get)
     """Of the phase two that it is of, where calls are logged."""
+    traceparent: str = ""
+    """Span of the caller, who follows the run; empty where nobody does."""
     done: bool = False
     """Whether it has run, and ended well."""
     work: Work | None = None
@@ -100,8 +102,10 @@ class Execution:
         except BaseException as error:
             if tally is not None:
                 tally.note_failure(name, error)
+            self._trace(error)
             self._log_failure(error)
             raise
+        self._trace(None)
         if self.request_id:
             self._log(0)
         self.done = True
@@ -109,6 +113,12 @@ class Execution:
             self.session.last_timing = timing
         if tally is not None:
             tally.note_run(name, timing.queue, timing.copy_in, timing.run, timing.copy_out)
+
+    def _trace(self, error: BaseException | None) -> None:
+        """Tells whoever follows the run how it went; it has just ended."""
+        context, name = self.session.context, self.executor.signature.name
+        if self.traceparent and (traces := context.environment.traces) is not None:
+            traces.note_run(self.traceparent, name, context.label, self.timing, error)
 
     def _log_failure(self, error: BaseException) -> None:
         """Logs how it failed, and raises in its place what the client is told, under its request's id."""
@@ -191,6 +201,7 @@ def execute(
     wait: bool | None,
     expired: Callable[[], bool] | None = None,
     report: bool = False,
+    traceparent: str = "",
 ) -> Execution:
     """Runs an executor on the session's stream; a one-shot one is freed, on success or failure.
 
@@ -202,6 +213,7 @@ def execute(
         wait: whether to return when the work is done; ``None``: only where outputs are returned.
         expired: tells, just before the work is run, that nobody wants it any more.
         report: whether the stream is to remember the timing.
+        traceparent: span of the caller, who follows the run.
 
     Raises:
         NullPointerError: 161001, a workspace is needed and null; an input has no storage.
@@ -212,7 +224,9 @@ def execute(
         AclnnError: what the work failed with, where it is waited for.
     """
     executor = session.context.take_executor(executor_id)
-    execution = Execution(session, executor, list(executor.slots), report=report)
+    execution = Execution(
+        session, executor, list(executor.slots), report=report, traceparent=traceparent
+    )
     try:
         _bind(execution, bindings)
         if wait is None:

@@ -16,7 +16,8 @@ from aclnn.errors import (
 )
 from aclnn_server.backends.base import Device
 from aclnn_server.sessions.batches import KeptAnswers
-from aclnn_server.sessions.context import Context, Environment, Session
+from aclnn_server.sessions.context import Context, Session
+from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.handles import check_room, unknown
 from aclnn_server.sessions.limits import Limits, Usage
 from aclnn_server.sessions.meters import Meters
