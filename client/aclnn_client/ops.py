@@ -915,6 +915,92 @@ def aclnnBatchNorm(
     execute("aclnnBatchNorm", workspace, workspaceSize, executor, stream)
 
 
+def aclnnBatchNormBackwardGetWorkspaceSize(
+    gradOut: TensorLike,
+    input: TensorLike,
+    weight: TensorLike | None,
+    runningMean: TensorLike | None,
+    runningVar: TensorLike | None,
+    saveMean: TensorLike | None,
+    saveInvstd: TensorLike | None,
+    training: bool,
+    eps: float,
+    outputMask: Sequence[bool],
+    gradInput: TensorLike | None,
+    gradWeight: TensorLike | None,
+    gradBias: TensorLike | None,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradients of the normalisation of batches: of its input, of its weight and of its bias.
+
+    $$gradInput = rstd \\cdot weight \\cdot \\left(gradOut - \\overline{gradOut} - y \\cdot
+    \\overline{gradOut \\cdot y}\\right) \\qquad y = (input - mean) \\cdot rstd$$
+
+    $$gradWeight = \\sum gradOut \\cdot y \\qquad gradBias = \\sum gradOut$$
+
+    Means and sums are over all elements of a channel, which is dimension 1.
+
+    - If training is true, mean and rstd are saveMean and saveInvstd; if it is false, they are
+      runningMean
+      and 1 / sqrt(runningVar + eps), and the two means are left out of the gradient of input.
+    - weight may be null: 1. So may be runningMean and runningVar: 0 and 1.
+    - outputMask says which outputs are computed, in their order; the others may be null.
+    - Computed in FLOAT, and rounded once to the type of each output.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnBatchNormBackward (hicann/ops-nn,
+    norm/batch_norm_grad_v3);
+    the order of checks is not documented.
+
+    Args:
+        gradOut: const aclTensor* of FLOAT, FLOAT16, BF16.
+        input: const aclTensor* of FLOAT, FLOAT16, BF16.
+        weight: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        runningMean: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        runningVar: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        saveMean: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        saveInvstd: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        training: bool.
+        eps: double.
+        outputMask: const aclBoolArray*.
+        gradInput: output aclTensor*, may be None.
+        gradWeight: output aclTensor*, may be None.
+        gradBias: output aclTensor*, may be None.
+    """
+    return get_workspace_size(
+        "aclnnBatchNormBackward",
+        (
+            gradOut,
+            input,
+            weight,
+            runningMean,
+            runningVar,
+            saveMean,
+            saveInvstd,
+            training,
+            eps,
+            outputMask,
+            gradInput,
+            gradWeight,
+            gradBias,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBatchNormBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBatchNormBackward", workspace, workspaceSize, executor, stream)
+
+
 def aclnnBernoulliGetWorkspaceSize(
     self: TensorLike,
     prob: ScalarLike,
@@ -3417,6 +3503,166 @@ def aclnnGeluV2(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnGeluV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnGroupNormGetWorkspaceSize(
+    self: TensorLike,
+    gamma: TensorLike | None,
+    beta: TensorLike | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+    out: TensorLike,
+    meanOut: TensorLike,
+    rstdOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Normalisation of groups of channels to mean 0 and variance 1, then scaled and shifted.
+
+    $$out = (self - meanOut) \\cdot rstdOut \\cdot gamma + beta \\qquad
+    rstdOut = \\frac{1}{\\sqrt{variance + eps}}$$
+
+    Mean and variance are over C / group channels of a sample, the variance that of the whole.
+
+    - gamma and beta are numbers of each channel, and may be null: 1 and 0.
+    - Computed in FLOAT, and rounded once to the type of each output.
+    - Of groups without elements, meanOut is 0 and rstdOut NaN.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnGroupNorm (hicann/ops-nn, norm/group_norm); the order
+    of
+    checks is not documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        gamma: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        beta: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        N: int64_t.
+        C: int64_t.
+        HxW: int64_t.
+        group: int64_t.
+        eps: double.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+        meanOut: output aclTensor* of FLOAT, FLOAT16, BF16.
+        rstdOut: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnGroupNorm",
+        (
+            self,
+            gamma,
+            beta,
+            N,
+            C,
+            HxW,
+            group,
+            eps,
+            out,
+            meanOut,
+            rstdOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnGroupNorm(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnGroupNorm", workspace, workspaceSize, executor, stream)
+
+
+def aclnnGroupNormBackwardGetWorkspaceSize(
+    gradOut: TensorLike,
+    input: TensorLike,
+    mean: TensorLike,
+    rstd: TensorLike,
+    gamma: TensorLike | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    outputMask: Sequence[bool],
+    gradInput: TensorLike | None,
+    gradGammaOut: TensorLike | None,
+    gradBetaOut: TensorLike | None,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradients of the normalisation of groups: of its input, of its weight and of its bias.
+
+    $$gradInput = rstd \\cdot \\left(g - \\overline{g} - y \\cdot \\overline{g \\cdot y}\\right)
+    \\qquad
+    g = gradOut \\cdot gamma, \\quad y = (input - mean) \\cdot rstd$$
+
+    $$gradGammaOut = \\sum gradOut \\cdot y \\qquad gradBetaOut = \\sum gradOut$$
+
+    Means are over a group, sums over the samples and the elements of a channel.
+
+    - gamma may be null: 1. outputMask says which outputs are computed, in their order; the others
+      may be
+      null.
+    - Computed in FLOAT, and rounded once to the type of each output.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnGroupNormBackward (hicann/ops-nn,
+    norm/group_norm_grad); the
+    order of checks is not documented.
+
+    Args:
+        gradOut: const aclTensor* of FLOAT, FLOAT16, BF16.
+        input: const aclTensor* of FLOAT, FLOAT16, BF16.
+        mean: const aclTensor* of FLOAT, FLOAT16, BF16.
+        rstd: const aclTensor* of FLOAT, FLOAT16, BF16.
+        gamma: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        N: int64_t.
+        C: int64_t.
+        HxW: int64_t.
+        group: int64_t.
+        outputMask: const aclBoolArray*.
+        gradInput: output aclTensor*, may be None.
+        gradGammaOut: output aclTensor*, may be None.
+        gradBetaOut: output aclTensor*, may be None.
+    """
+    return get_workspace_size(
+        "aclnnGroupNormBackward",
+        (
+            gradOut,
+            input,
+            mean,
+            rstd,
+            gamma,
+            N,
+            C,
+            HxW,
+            group,
+            outputMask,
+            gradInput,
+            gradGammaOut,
+            gradBetaOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnGroupNormBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnGroupNormBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnGtScalarGetWorkspaceSize(
@@ -6014,6 +6260,83 @@ def aclnnLayerNorm(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnLayerNorm", workspace, workspaceSize, executor, stream)
+
+
+def aclnnLayerNormBackwardGetWorkspaceSize(
+    gradOut: TensorLike,
+    input: TensorLike,
+    normalizedShape: Sequence[int],
+    mean: TensorLike,
+    rstd: TensorLike,
+    weightOptional: TensorLike | None,
+    biasOptional: TensorLike | None,
+    outputMask: Sequence[bool],
+    gradInputOut: TensorLike | None,
+    gradWeightOut: TensorLike | None,
+    gradBiasOut: TensorLike | None,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradients of the normalisation of layers: of its input, of its weight and of its bias.
+
+    $$gradInputOut = rstd \\cdot \\left(g - \\overline{g} - y \\cdot \\overline{g \\cdot y}\\right)
+    \\qquad g = gradOut \\cdot weight, \\quad y = (input - mean) \\cdot rstd$$
+
+    $$gradWeightOut = \\sum gradOut \\cdot y \\qquad gradBiasOut = \\sum gradOut$$
+
+    Means are over the normalised dimensions, sums over all others.
+
+    - outputMask says which outputs are computed, in their order; the others may be null.
+    - weightOptional may be null: 1. biasOptional is not read.
+    - Computed in FLOAT, and rounded once to the type of each output.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnLayerNormBackward (hicann/ops-nn,
+    norm/layer_norm_grad_v3);
+    the order of checks is not documented.
+
+    Args:
+        gradOut: const aclTensor* of FLOAT, FLOAT16, BF16.
+        input: const aclTensor* of FLOAT, FLOAT16, BF16.
+        normalizedShape: const aclIntArray*.
+        mean: const aclTensor* of FLOAT, FLOAT16, BF16.
+        rstd: const aclTensor* of FLOAT, FLOAT16, BF16.
+        weightOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        biasOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        outputMask: const aclBoolArray*.
+        gradInputOut: output aclTensor*, may be None.
+        gradWeightOut: output aclTensor*, may be None.
+        gradBiasOut: output aclTensor*, may be None.
+    """
+    return get_workspace_size(
+        "aclnnLayerNormBackward",
+        (
+            gradOut,
+            input,
+            normalizedShape,
+            mean,
+            rstd,
+            weightOptional,
+            biasOptional,
+            outputMask,
+            gradInputOut,
+            gradWeightOut,
+            gradBiasOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnLayerNormBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnLayerNormBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnLeScalarGetWorkspaceSize(
@@ -8696,6 +9019,65 @@ def aclnnRmsNorm(
     execute("aclnnRmsNorm", workspace, workspaceSize, executor, stream)
 
 
+def aclnnRmsNormGradGetWorkspaceSize(
+    dy: TensorLike,
+    x: TensorLike,
+    rstd: TensorLike,
+    gamma: TensorLike,
+    dxOut: TensorLike,
+    dgammaOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradients of the division of rows by their root mean square: of its input and of its weight.
+
+    $$dxOut = rstd \\cdot \\left(g - y \\cdot \\overline{g \\cdot y}\\right) \\qquad
+    dgammaOut = \\sum dy \\cdot y \\qquad g = dy \\cdot gamma, \\quad y = x \\cdot rstd$$
+
+    The mean is over the last dimensions, as many as gamma has; the sum over all others.
+
+    - rstd may have 1 for the normalised sizes, or be without these dimensions.
+    - Computed in FLOAT, and rounded once to the type of each output.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnRmsNormGrad (hicann/ops-nn, norm/rms_norm_grad); the
+    order of
+    checks is not documented.
+
+    Args:
+        dy: const aclTensor* of FLOAT, FLOAT16, BF16.
+        x: const aclTensor* of FLOAT, FLOAT16, BF16.
+        rstd: const aclTensor* of FLOAT.
+        gamma: const aclTensor* of FLOAT, FLOAT16, BF16.
+        dxOut: output const aclTensor* of FLOAT, FLOAT16, BF16.
+        dgammaOut: output const aclTensor* of FLOAT.
+    """
+    return get_workspace_size(
+        "aclnnRmsNormGrad",
+        (
+            dy,
+            x,
+            rstd,
+            gamma,
+            dxOut,
+            dgammaOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnRmsNormGrad(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnRmsNormGrad", workspace, workspaceSize, executor, stream)
+
+
 def aclnnRoundGetWorkspaceSize(
     self: TensorLike,
     out: TensorLike,
@@ -10569,6 +10951,37 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("runningMean", "runningVar", "output", "saveMean", "saveInvstd"),
         ("weight", "bias", "runningMean", "runningVar", "saveMean", "saveInvstd"),
     ),
+    "aclnnBatchNormBackward": (
+        """
+        aclnnStatus aclnnBatchNormBackwardGetWorkspaceSize(
+            const aclTensor* gradOut,
+            const aclTensor* input,
+            const aclTensor* weight,
+            const aclTensor* runningMean,
+            const aclTensor* runningVar,
+            const aclTensor* saveMean,
+            const aclTensor* saveInvstd,
+            bool training,
+            double eps,
+            const aclBoolArray* outputMask,
+            aclTensor* gradInput,
+            aclTensor* gradWeight,
+            aclTensor* gradBias,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput", "gradWeight", "gradBias"),
+        (
+            "weight",
+            "runningMean",
+            "runningVar",
+            "saveMean",
+            "saveInvstd",
+            "gradInput",
+            "gradWeight",
+            "gradBias",
+        ),
+    ),
     "aclnnBernoulli": (
         """
         aclnnStatus aclnnBernoulliGetWorkspaceSize(
@@ -11204,6 +11617,48 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("y",),
         (),
     ),
+    "aclnnGroupNorm": (
+        """
+        aclnnStatus aclnnGroupNormGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* gamma,
+            const aclTensor* beta,
+            int64_t N,
+            int64_t C,
+            int64_t HxW,
+            int64_t group,
+            double eps,
+            aclTensor* out,
+            aclTensor* meanOut,
+            aclTensor* rstdOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out", "meanOut", "rstdOut"),
+        ("gamma", "beta"),
+    ),
+    "aclnnGroupNormBackward": (
+        """
+        aclnnStatus aclnnGroupNormBackwardGetWorkspaceSize(
+            const aclTensor* gradOut,
+            const aclTensor* input,
+            const aclTensor* mean,
+            const aclTensor* rstd,
+            const aclTensor* gamma,
+            int64_t N,
+            int64_t C,
+            int64_t HxW,
+            int64_t group,
+            const aclBoolArray* outputMask,
+            aclTensor* gradInput,
+            aclTensor* gradGammaOut,
+            aclTensor* gradBetaOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput", "gradGammaOut", "gradBetaOut"),
+        ("gamma", "gradInput", "gradGammaOut", "gradBetaOut"),
+    ),
     "aclnnGtScalar": (
         """
         aclnnStatus aclnnGtScalarGetWorkspaceSize(
@@ -11836,6 +12291,26 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """,
         ("out", "meanOutOptional", "rstdOutOptional"),
         ("weightOptional", "biasOptional", "meanOutOptional", "rstdOutOptional"),
+    ),
+    "aclnnLayerNormBackward": (
+        """
+        aclnnStatus aclnnLayerNormBackwardGetWorkspaceSize(
+            const aclTensor* gradOut,
+            const aclTensor* input,
+            const aclIntArray* normalizedShape,
+            const aclTensor* mean,
+            const aclTensor* rstd,
+            const aclTensor* weightOptional,
+            const aclTensor* biasOptional,
+            const aclBoolArray* outputMask,
+            aclTensor* gradInputOut,
+            aclTensor* gradWeightOut,
+            aclTensor* gradBiasOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInputOut", "gradWeightOut", "gradBiasOut"),
+        ("weightOptional", "biasOptional", "gradInputOut", "gradWeightOut", "gradBiasOut"),
     ),
     "aclnnLeScalar": (
         """
@@ -12509,6 +12984,21 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("yOut", "rstdOut"),
+        (),
+    ),
+    "aclnnRmsNormGrad": (
+        """
+        aclnnStatus aclnnRmsNormGradGetWorkspaceSize(
+            const aclTensor* dy,
+            const aclTensor* x,
+            const aclTensor* rstd,
+            const aclTensor* gamma,
+            const aclTensor* dxOut,
+            const aclTensor* dgammaOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("dxOut", "dgammaOut"),
         (),
     ),
     "aclnnRound": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tests.data.golden_record import FLOATS, NAMES, TYPES, case, exact, uniform
 
@@ -46,9 +47,74 @@ def convolutions() -> None:
             case("aclnnConvolutionBackward", f"{dtype}-{name}", given, results, _wide(x))
 
 
+MASK = [True] * 3
+
+
+def normalizations() -> None:
+    """Gradients of normalisations, and that of groups."""
+    for dtype in FLOATS:
+        kind, single = TYPES[dtype], torch.float32
+        x, grad = uniform((3, 4, 5), dtype, -2, 2), uniform((3, 4, 5), dtype, -1, 1)
+        weight, bias = uniform((5,), dtype), uniform((5,), dtype)
+        points = [exact(value).requires_grad_() for value in (x, weight, bias)]
+        mean = exact(x).mean(2, keepdim=True)
+        rstd = 1 / (exact(x).var(2, correction=0, keepdim=True) + 1e-5).sqrt()
+        out = functional.layer_norm(points[0], (5,), points[1], points[2], 1e-5)
+        slopes = torch.autograd.grad(out, points, exact(grad))
+        given = {"gradOut": grad, "input": x, "normalizedShape": [5], "mean": mean.to(single)}
+        given |= {"rstd": rstd.to(single), "weightOptional": weight, "biasOptional": bias}
+        names = ("gradInputOut", "gradWeightOut", "gradBiasOut")
+        results = {key: slope.to(kind) for key, slope in zip(names, slopes, strict=True)}
+        case("aclnnLayerNormBackward", dtype, given | {"outputMask": MASK}, results, _wide(x))
+
+        square = 1 / (exact(x).square().mean(2, keepdim=True) + 1e-6).sqrt()
+        out = functional.rms_norm(points[0], (5,), points[1], 1e-6)
+        slopes = torch.autograd.grad(out, points[:2], exact(grad))
+        given = {"dy": grad, "x": x, "rstd": square.to(single), "gamma": weight}
+        results = {"dxOut": slopes[0].to(kind), "dgammaOut": slopes[1].to(single)}
+        case("aclnnRmsNormGrad", dtype, given, results, _wide(x))
+        _batches(x, grad)
+        _groups(uniform((2, 6, 2, 3), dtype, -2, 2), uniform((2, 6, 2, 3), dtype, -1, 1))
+
+
+def _batches(x: Tensor, grad: Tensor) -> None:
+    dtype = NAMES[x.dtype]
+    weight, bias, mean, variance = (uniform((4,), dtype) for _ in range(4))
+    for training in (False, True):
+        points = [exact(value).requires_grad_() for value in (x, weight, bias)]
+        known = (exact(mean), exact(variance))
+        out = functional.batch_norm(points[0], *known, points[1], points[2], training, 0.0, 1e-5)
+        slopes = torch.autograd.grad(out, points, exact(grad))
+        own = exact(x).transpose(0, 1).reshape(4, -1)
+        saved = (own.mean(1), 1 / (own.var(1, correction=0) + 1e-5).sqrt())
+        given = {"gradOut": grad, "input": x, "weight": weight, "runningMean": mean}
+        given |= {"runningVar": variance, "saveMean": saved[0].float(), "training": training}
+        given |= {"saveInvstd": saved[1].float(), "eps": 1e-5, "outputMask": MASK}
+        names = ("gradInput", "gradWeight", "gradBias")
+        results = {key: slope.to(x.dtype) for key, slope in zip(names, slopes, strict=True)}
+        case("aclnnBatchNormBackward", f"{dtype}-{training}", given, results, _wide(x))
+
+
+def _groups(x: Tensor, grad: Tensor) -> None:
+    kind, dtype = x.dtype, NAMES[x.dtype]
+    gamma, beta = uniform((6,), dtype), uniform((6,), dtype)
+    points = [exact(value).requires_grad_() for value in (x, gamma, beta)]
+    out, mean, rstd = torch.native_group_norm(*points, 2, 6, 6, 3, 1e-5)
+    sizes = {"N": 2, "C": 6, "HxW": 6, "group": 3}
+    given = {"self": x, "gamma": gamma, "beta": beta, **sizes, "eps": 1e-5}
+    results = {"out": out.to(kind), "meanOut": mean.to(kind), "rstdOut": rstd.to(kind)}
+    case("aclnnGroupNorm", dtype, given, results, _wide(x))
+    slopes = torch.autograd.grad(out, points, exact(grad))
+    given = {"gradOut": grad, "input": x, "gamma": gamma, **sizes, "outputMask": MASK}
+    given |= {"mean": mean.float(), "rstd": rstd.float()}
+    names = ("gradInput", "gradGammaOut", "gradBetaOut")
+    results = {key: slope.to(kind) for key, slope in zip(names, slopes, strict=True)}
+    case("aclnnGroupNormBackward", dtype, given, results, _wide(x))
+
+
 def _wide(x: Tensor) -> float:
     """Tolerance of sums that may be near 0."""
     return {"FLOAT": 1e-5, "FLOAT16": 2e-3, "BF16": 1.6e-2}[NAMES[x.dtype]]
 
 
-FAMILIES = (convolutions,)
+FAMILIES = (convolutions, normalizations)

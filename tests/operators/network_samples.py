@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tests.operators.special_samples import Making, Values
 
 CHANNELS = 2
@@ -37,7 +39,74 @@ def _convolution_backward(make: Making) -> Values:
     }
 
 
+def _layer_norm_backward(make: Making) -> Values:
+    *rest, size = make.shape
+    return {
+        "gradOut": make.numbers(*rest, size),
+        "input": make.numbers(*rest, size),
+        "normalizedShape": (size,),
+        "mean": make.numbers(*rest, 1),
+        "rstd": make.numbers(*rest, 1),
+        "weightOptional": make.numbers(size),
+        "biasOptional": make.numbers(size),
+        "outputMask": (True, True, True),
+        "gradInputOut": make.out(*rest, size),
+        "gradWeightOut": make.out(size),
+        "gradBiasOut": make.out(size),
+    }
+
+
+def _rms_norm_grad(make: Making) -> Values:
+    *rest, size = make.shape
+    single = {
+        "rstd": make.numbers(*rest, 1).astype(np.float32),
+        "dgammaOut": make.out(size, dtype=np.float32),
+    }
+    return single | {
+        "dy": make.numbers(*rest, size),
+        "x": make.numbers(*rest, size),
+        "gamma": make.numbers(size),
+        "dxOut": make.out(*rest, size),
+    }
+
+
+def _batch_norm_backward(make: Making) -> Values:
+    channels = make.matrix[1]
+    names = ("weight", "runningMean", "runningVar", "saveMean", "saveInvstd")
+    return {
+        **{name: make.numbers(*make.matrix) for name in ("gradOut", "input")},
+        **{name: make.numbers(channels) for name in names},
+        "training": True,
+        "outputMask": (True, True, True),
+        "gradInput": make.out(*make.matrix),
+        "gradWeight": make.out(channels),
+        "gradBias": make.out(channels),
+    }
+
+
+def _group_norm(make: Making) -> Values:
+    samples, length = make.matrix
+    return {
+        **{name: make.numbers(samples, 4, length) for name in ("self", "input", "gradOut")},
+        **{name: make.numbers(4) for name in ("gamma", "beta")},
+        **{name: make.numbers(samples, 2) for name in ("mean", "rstd")},
+        "N": samples,
+        "C": 4,
+        "HxW": length,
+        "group": 2,
+        "outputMask": (True, True, True),
+        **{name: make.out(samples, 4, length) for name in ("out", "gradInput")},
+        **{name: make.out(samples, 2) for name in ("meanOut", "rstdOut")},
+        **{name: make.out(4) for name in ("gradGammaOut", "gradBetaOut")},
+    }
+
+
 NETWORK: dict[str, Callable[[Making], Values]] = {
     "Convolution": _convolution,
     "ConvolutionBackward": _convolution_backward,
+    "LayerNormBackward": _layer_norm_backward,
+    "RmsNormGrad": _rms_norm_grad,
+    "BatchNormBackward": _batch_norm_backward,
+    "GroupNorm": _group_norm,
+    "GroupNormBackward": _group_norm,
 }

@@ -145,7 +145,7 @@ def batch_norm(call: Call) -> Work:
     return _trained(call) if call["training"] else _inferred(call)
 
 
-def _per_channel(call: Call, name: str) -> TensorSpec:
+def per_channel(call: Call, name: str) -> TensorSpec:
     """A tensor of one number per channel, as one that broadcasts to input."""
     spec, after = call.tensor(name), len(call.tensor("input").shape) - 2
     return replace(spec, shape=(*spec.shape, *(1,) * after), strides=(*spec.strides, *(0,) * after))
@@ -155,7 +155,7 @@ def _inferred(call: Call) -> Work:
     spec, output = call.tensors(("input", "output"))
     present = [call[name] is not None for name in _CHANNEL]
     numbers = [
-        (name, _per_channel(call, name))
+        (name, per_channel(call, name))
         for name, flag in zip(_CHANNEL, present, strict=True)
         if flag
     ]
@@ -175,7 +175,7 @@ def _trained(call: Call) -> Work:
     running = [name for name in given if name.startswith("running")]
     flags = [name in given for name in _CHANNEL]
     kernel = BatchNormRows(call["eps"], call["momentum"], flags[0], flags[1], (flags[2], flags[3]))
-    sources = [as_single(grid, name, _per_channel(call, name)) for name in given]
+    sources = [as_single(grid, name, per_channel(call, name)) for name in given]
     statistics = (
         Target(grid.result(name, call.tensor(name)), SINGLE) for name in (*_SAVED, *running)
     )

@@ -41,6 +41,8 @@ FAMILIES = (
     "matmul:MATMUL",
     "normalization:NORMALIZATION",
     "batch_norm:BATCH_NORM",
+    "norm_gradients:NORM_GRADIENTS",
+    "group_norm:GROUP_NORM",
     "convolution:CONVOLUTION",
     "optimizers:OPTIMIZERS",
     "movement:MOVEMENT",

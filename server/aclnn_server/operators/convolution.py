@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aclnn import codes, dtypes
+from aclnn import dtypes
 from aclnn.dtypes import DType
 from aclnn.promotion import promote
 from aclnn_server.operators.axis_checks import WhereGiven
@@ -17,6 +17,7 @@ from aclnn_server.operators.checks import Holds, NotNull, OneOf, SameType, TypeI
 from aclnn_server.operators.convolution_kernels import Geometry
 from aclnn_server.operators.definition import Call, Family, Work
 from aclnn_server.operators.layout_checks import HasShape
+from aclnn_server.operators.masked_outputs import GivenWhereAsked, OutputsHave, asked
 from aclnn_server.operators.matmul import CUBE_MATH_TYPES, FLOATS
 from aclnn_server.operators.products import ASCEND310B
 from aclnn_server.operators.reducing import total_along
@@ -284,38 +285,26 @@ def convolution(call: Call) -> Work:
 _GRADIENTS = ("gradInput", "gradWeight", "gradBias")
 
 
-def _check_mask(call: Call) -> None:
-    if len(call["outputMask"]) != len(_GRADIENTS):
-        raise call.invalid(
-            "outputMask", f"outputMask has {len(call['outputMask'])} elements; it must have 3"
-        )
-
-
-def _wanted(call: Call) -> tuple[str, ...]:
-    return tuple(name for name, flag in zip(_GRADIENTS, call["outputMask"], strict=False) if flag)
-
-
-def _check_gradients(call: Call) -> None:
-    NotNull(_wanted(call))(call)
-
-
-def _check_gradient_types(call: Call) -> None:
-    TypeIn(_wanted(call), FLOATS)(call)
-    if "gradInput" in _wanted(call):
+def _check_input_gradient(call: Call) -> None:
+    if "gradInput" in asked(call, _GRADIENTS):
         SameType(("gradInput",), "input")(call)
 
 
-def _check_gradient_shapes(call: Call) -> None:
-    shapes = (call.tensor("input").shape, call.tensor("weight").shape, _bias_shape(call))
-    for name, shape in zip(_GRADIENTS, shapes, strict=True):
-        found = call.tensor(name).shape if name in _wanted(call) else shape
-        if found != shape:
-            raise call.invalid(name, f"{name} has shape {list(found)}; it must have {list(shape)}")
+def _input_shape(call: Call) -> Shape:
+    return call.tensor("input").shape
+
+
+def _weight_shape(call: Call) -> Shape:
+    return call.tensor("weight").shape
 
 
 def _check_bias_sizes(call: Call) -> None:
     sizes = call["biasSizes"]
-    if "gradBias" in _wanted(call) and sizes is not None and tuple(sizes) != _bias_shape(call):
+    if (
+        "gradBias" in asked(call, _GRADIENTS)
+        and sizes is not None
+        and tuple(sizes) != _bias_shape(call)
+    ):
         raise call.invalid(
             "biasSizes", f"biasSizes is {list(sizes)}; it must be {list(_bias_shape(call))}"
         )
@@ -335,27 +324,16 @@ def _check_bias_sizes(call: Call) -> None:
     missing_on=(ASCEND310B,),
     checks=(
         NotNull(("gradOutput", "input", "weight", *_LISTS, "outputMask")),
-        Holds("outputMask has 3 elements", _check_mask),
-        Holds(
-            "gradInput, gradWeight and gradBias are not null, where outputMask asks for them",
-            _check_gradients,
-            codes.ACLNN_ERR_PARAM_NULLPTR,
-        ),
+        GivenWhereAsked(_GRADIENTS),
         TypeIn(("gradOutput", "input", "weight"), FLOATS),
         Holds(
-            f"the types of gradInput, gradWeight and gradBias are among {', '.join(map(str, FLOATS))}, "
-            "that of gradInput as of input, where outputMask asks for them",
-            _check_gradient_types,
+            "gradInput has the type of input, where outputMask asks for it", _check_input_gradient
         ),
         OneOf("cubeMathType", _CUBE),
         *_rules("weight", "gradOutput"),
         HasShape("gradOutput", _OUTPUT, _output_shape),
         Holds("biasSizes is the channels of the output, where it is used", _check_bias_sizes),
-        Holds(
-            "gradInput, gradWeight and gradBias have the shapes of input, weight and bias, where "
-            "outputMask asks for them",
-            _check_gradient_shapes,
-        ),
+        OutputsHave(_GRADIENTS, FLOATS, (_input_shape, _weight_shape, _bias_shape)),
     ),
 )
 def convolution_backward(call: Call) -> Work:
@@ -376,7 +354,7 @@ def convolution_backward(call: Call) -> Work:
     conv/convolution_backward); the order of checks is not documented.
     """
     geometry = _geometry(call, call.tensor("gradOutput").shape)
-    wanted = _wanted(call)
+    wanted = asked(call, _GRADIENTS)
     in_parts = "gradWeight" in wanted and geometry.parts > 1
     rooms = {"parts": (geometry.parts, *geometry.weight)} if in_parts else {}
     transposed = call["transposed"]

@@ -64,7 +64,8 @@ def _check_affine_types(call: Call) -> None:
         )
 
 
-def _check_normalized_shape(call: Call) -> None:
+def check_normalized_shape(call: Call) -> None:
+    """Checks that normalizedShape is 1 to 8 last sizes of input."""
     shape, trailing = call.tensor("input").shape, tuple(call["normalizedShape"])
     if not 1 <= len(trailing) <= 8 or shape[-len(trailing) :] != trailing:
         raise call.invalid(
@@ -74,11 +75,13 @@ def _check_normalized_shape(call: Call) -> None:
         )
 
 
-def _normalized_shape(call: Call) -> Shape:
+def normalized_shape(call: Call) -> Shape:
+    """Shape of weight and bias."""
     return tuple(call["normalizedShape"])
 
 
-def _statistics_shape(call: Call) -> Shape:
+def statistics_shape(call: Call) -> Shape:
+    """Shape of mean and reciprocal of the divisor."""
     shape, count = call.tensor("input").shape, len(call["normalizedShape"])
     return shape[:-count] + (1,) * count
 
@@ -102,15 +105,15 @@ def _statistics_shape(call: Call) -> Shape:
         TypeIn(("out",), FLOATS),
         WhereGiven(_STATISTICS, lambda name: TypeIn((name,), FLOATS)),
         RankUpTo(("input", "out")),
-        Holds("normalizedShape is 1 to 8 last sizes of input", _check_normalized_shape),
+        Holds("normalizedShape is 1 to 8 last sizes of input", check_normalized_shape),
         WhereGiven(
-            _AFFINE, lambda name: HasShape(name, "the shape normalizedShape", _normalized_shape)
+            _AFFINE, lambda name: HasShape(name, "the shape normalizedShape", normalized_shape)
         ),
         SameShape(("out",), "input"),
         WhereGiven(
             _STATISTICS,
             lambda name: HasShape(
-                name, "the shape of input with 1 for the normalised sizes", _statistics_shape
+                name, "the shape of input with 1 for the normalised sizes", statistics_shape
             ),
         ),
     ),

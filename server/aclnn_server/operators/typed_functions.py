@@ -96,6 +96,8 @@ class Described(Protocol):
 _WIDTH = 96
 """Characters of a line of a docstring, without its indentation."""
 _NAMES_IN_A_LINE = 6
+_LONGEST_TUPLE = 91
+"""Characters of a tuple that fits a line, 8 characters in and with a comma behind it."""
 _LONGEST_CHOICES = 70
 """Characters of a dict of choices that stands in a line with its name."""
 
@@ -278,7 +280,11 @@ def _result(rule: Result) -> str:
 
 
 def _tuple(items: tuple[str, ...]) -> str:
-    return _quoted(items)
+    """A tuple that stands in lines of its own, 8 characters in: over several where it is long."""
+    text = _quoted(items)
+    if len(text) <= _LONGEST_TUPLE:
+        return text
+    return "(\n" + "".join(f"            {_quoted(item)},\n" for item in items) + "        )"
 
 
 def _dict(rows: Mapping[str, object]) -> str:

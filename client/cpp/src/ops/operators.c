@@ -15,6 +15,7 @@
 #include "aclnnop/aclnn_argmax.h"
 #include "aclnnop/aclnn_batch_matmul.h"
 #include "aclnnop/aclnn_batch_norm.h"
+#include "aclnnop/aclnn_batch_norm_backward.h"
 #include "aclnnop/aclnn_bernoulli.h"
 #include "aclnnop/aclnn_binary_cross_entropy.h"
 #include "aclnnop/aclnn_binary_cross_entropy_backward.h"
@@ -57,6 +58,8 @@
 #include "aclnnop/aclnn_gelu.h"
 #include "aclnnop/aclnn_gelu_backward.h"
 #include "aclnnop/aclnn_gelu_v2.h"
+#include "aclnnop/aclnn_group_norm.h"
+#include "aclnnop/aclnn_group_norm_backward.h"
 #include "aclnnop/aclnn_gt_scalar.h"
 #include "aclnnop/aclnn_gt_tensor.h"
 #include "aclnnop/aclnn_index_select.h"
@@ -67,6 +70,7 @@
 #include "aclnnop/aclnn_l1_loss.h"
 #include "aclnnop/aclnn_l1_loss_backward.h"
 #include "aclnnop/aclnn_layer_norm.h"
+#include "aclnnop/aclnn_layer_norm_backward.h"
 #include "aclnnop/aclnn_le_scalar.h"
 #include "aclnnop/aclnn_le_tensor.h"
 #include "aclnnop/aclnn_leaky_relu.h"
@@ -120,6 +124,7 @@
 #include "aclnnop/aclnn_relu.h"
 #include "aclnnop/aclnn_remainder.h"
 #include "aclnnop/aclnn_rms_norm.h"
+#include "aclnnop/aclnn_rms_norm_grad.h"
 #include "aclnnop/aclnn_round.h"
 #include "aclnnop/aclnn_rsqrt.h"
 #include "aclnnop/aclnn_rsub.h"
@@ -724,6 +729,65 @@ aclnnStatus aclnnBatchNorm(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kBatchNorm, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBatchNormBackwardParameters[] = {
+    {"gradOut", ACLNN_SERVE_TENSOR, false},
+    {"input", ACLNN_SERVE_TENSOR, false},
+    {"weight", ACLNN_SERVE_TENSOR, false},
+    {"runningMean", ACLNN_SERVE_TENSOR, false},
+    {"runningVar", ACLNN_SERVE_TENSOR, false},
+    {"saveMean", ACLNN_SERVE_TENSOR, false},
+    {"saveInvstd", ACLNN_SERVE_TENSOR, false},
+    {"training", ACLNN_SERVE_BOOL, false},
+    {"eps", ACLNN_SERVE_DOUBLE, false},
+    {"outputMask", ACLNN_SERVE_BOOL_ARRAY, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+    {"gradWeight", ACLNN_SERVE_TENSOR, true},
+    {"gradBias", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBatchNormBackward = {"aclnnBatchNormBackward", kBatchNormBackwardParameters, 13};
+
+aclnnStatus aclnnBatchNormBackwardGetWorkspaceSize(
+    const aclTensor* gradOut,
+    const aclTensor* input,
+    const aclTensor* weight,
+    const aclTensor* runningMean,
+    const aclTensor* runningVar,
+    const aclTensor* saveMean,
+    const aclTensor* saveInvstd,
+    bool training,
+    double eps,
+    const aclBoolArray* outputMask,
+    aclTensor* gradInput,
+    aclTensor* gradWeight,
+    aclTensor* gradBias,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOut},
+      {.tensor = input},
+      {.tensor = weight},
+      {.tensor = runningMean},
+      {.tensor = runningVar},
+      {.tensor = saveMean},
+      {.tensor = saveInvstd},
+      {.boolValue = training},
+      {.doubleValue = eps},
+      {.boolArray = outputMask},
+      {.tensor = gradInput},
+      {.tensor = gradWeight},
+      {.tensor = gradBias},
+  };
+  return aclnnServeGetWorkspaceSize(&kBatchNormBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBatchNormBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBatchNormBackward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kBernoulliParameters[] = {
@@ -2281,6 +2345,118 @@ aclnnStatus aclnnGeluV2(
   return aclnnServeExecute(&kGeluV2, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kGroupNormParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"gamma", ACLNN_SERVE_TENSOR, false},
+    {"beta", ACLNN_SERVE_TENSOR, false},
+    {"N", ACLNN_SERVE_INT64, false},
+    {"C", ACLNN_SERVE_INT64, false},
+    {"HxW", ACLNN_SERVE_INT64, false},
+    {"group", ACLNN_SERVE_INT64, false},
+    {"eps", ACLNN_SERVE_DOUBLE, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+    {"meanOut", ACLNN_SERVE_TENSOR, true},
+    {"rstdOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kGroupNorm = {"aclnnGroupNorm", kGroupNormParameters, 11};
+
+aclnnStatus aclnnGroupNormGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* gamma,
+    const aclTensor* beta,
+    int64_t N,
+    int64_t C,
+    int64_t HxW,
+    int64_t group,
+    double eps,
+    aclTensor* out,
+    aclTensor* meanOut,
+    aclTensor* rstdOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = gamma},
+      {.tensor = beta},
+      {.int64Value = N},
+      {.int64Value = C},
+      {.int64Value = HxW},
+      {.int64Value = group},
+      {.doubleValue = eps},
+      {.tensor = out},
+      {.tensor = meanOut},
+      {.tensor = rstdOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kGroupNorm, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnGroupNorm(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kGroupNorm, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kGroupNormBackwardParameters[] = {
+    {"gradOut", ACLNN_SERVE_TENSOR, false},
+    {"input", ACLNN_SERVE_TENSOR, false},
+    {"mean", ACLNN_SERVE_TENSOR, false},
+    {"rstd", ACLNN_SERVE_TENSOR, false},
+    {"gamma", ACLNN_SERVE_TENSOR, false},
+    {"N", ACLNN_SERVE_INT64, false},
+    {"C", ACLNN_SERVE_INT64, false},
+    {"HxW", ACLNN_SERVE_INT64, false},
+    {"group", ACLNN_SERVE_INT64, false},
+    {"outputMask", ACLNN_SERVE_BOOL_ARRAY, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+    {"gradGammaOut", ACLNN_SERVE_TENSOR, true},
+    {"gradBetaOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kGroupNormBackward = {"aclnnGroupNormBackward", kGroupNormBackwardParameters, 13};
+
+aclnnStatus aclnnGroupNormBackwardGetWorkspaceSize(
+    const aclTensor* gradOut,
+    const aclTensor* input,
+    const aclTensor* mean,
+    const aclTensor* rstd,
+    const aclTensor* gamma,
+    int64_t N,
+    int64_t C,
+    int64_t HxW,
+    int64_t group,
+    const aclBoolArray* outputMask,
+    aclTensor* gradInput,
+    aclTensor* gradGammaOut,
+    aclTensor* gradBetaOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOut},
+      {.tensor = input},
+      {.tensor = mean},
+      {.tensor = rstd},
+      {.tensor = gamma},
+      {.int64Value = N},
+      {.int64Value = C},
+      {.int64Value = HxW},
+      {.int64Value = group},
+      {.boolArray = outputMask},
+      {.tensor = gradInput},
+      {.tensor = gradGammaOut},
+      {.tensor = gradBetaOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kGroupNormBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnGroupNormBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kGroupNormBackward, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kGtScalarParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"other", ACLNN_SERVE_SCALAR, false},
@@ -3807,6 +3983,59 @@ aclnnStatus aclnnLayerNorm(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kLayerNorm, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kLayerNormBackwardParameters[] = {
+    {"gradOut", ACLNN_SERVE_TENSOR, false},
+    {"input", ACLNN_SERVE_TENSOR, false},
+    {"normalizedShape", ACLNN_SERVE_INT_ARRAY, false},
+    {"mean", ACLNN_SERVE_TENSOR, false},
+    {"rstd", ACLNN_SERVE_TENSOR, false},
+    {"weightOptional", ACLNN_SERVE_TENSOR, false},
+    {"biasOptional", ACLNN_SERVE_TENSOR, false},
+    {"outputMask", ACLNN_SERVE_BOOL_ARRAY, false},
+    {"gradInputOut", ACLNN_SERVE_TENSOR, true},
+    {"gradWeightOut", ACLNN_SERVE_TENSOR, true},
+    {"gradBiasOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kLayerNormBackward = {"aclnnLayerNormBackward", kLayerNormBackwardParameters, 11};
+
+aclnnStatus aclnnLayerNormBackwardGetWorkspaceSize(
+    const aclTensor* gradOut,
+    const aclTensor* input,
+    const aclIntArray* normalizedShape,
+    const aclTensor* mean,
+    const aclTensor* rstd,
+    const aclTensor* weightOptional,
+    const aclTensor* biasOptional,
+    const aclBoolArray* outputMask,
+    aclTensor* gradInputOut,
+    aclTensor* gradWeightOut,
+    aclTensor* gradBiasOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOut},
+      {.tensor = input},
+      {.intArray = normalizedShape},
+      {.tensor = mean},
+      {.tensor = rstd},
+      {.tensor = weightOptional},
+      {.tensor = biasOptional},
+      {.boolArray = outputMask},
+      {.tensor = gradInputOut},
+      {.tensor = gradWeightOut},
+      {.tensor = gradBiasOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kLayerNormBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnLayerNormBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kLayerNormBackward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kLeScalarParameters[] = {
@@ -5451,6 +5680,44 @@ aclnnStatus aclnnRmsNorm(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kRmsNorm, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kRmsNormGradParameters[] = {
+    {"dy", ACLNN_SERVE_TENSOR, false},
+    {"x", ACLNN_SERVE_TENSOR, false},
+    {"rstd", ACLNN_SERVE_TENSOR, false},
+    {"gamma", ACLNN_SERVE_TENSOR, false},
+    {"dxOut", ACLNN_SERVE_TENSOR, true},
+    {"dgammaOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kRmsNormGrad = {"aclnnRmsNormGrad", kRmsNormGradParameters, 6};
+
+aclnnStatus aclnnRmsNormGradGetWorkspaceSize(
+    const aclTensor* dy,
+    const aclTensor* x,
+    const aclTensor* rstd,
+    const aclTensor* gamma,
+    const aclTensor* dxOut,
+    const aclTensor* dgammaOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = dy},
+      {.tensor = x},
+      {.tensor = rstd},
+      {.tensor = gamma},
+      {.tensor = dxOut},
+      {.tensor = dgammaOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kRmsNormGrad, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnRmsNormGrad(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kRmsNormGrad, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kRoundParameters[] = {

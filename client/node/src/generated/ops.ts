@@ -788,6 +788,78 @@ export function aclnnBatchNorm(
 }
 
 /**
+ * Gradients of the normalisation of batches: of its input, of its weight and of its bias.
+ *
+ * $$gradInput = rstd \cdot weight \cdot \left(gradOut - \overline{gradOut} - y \cdot
+ * \overline{gradOut \cdot y}\right) \qquad y = (input - mean) \cdot rstd$$
+ *
+ * $$gradWeight = \sum gradOut \cdot y \qquad gradBias = \sum gradOut$$
+ *
+ * Means and sums are over all elements of a channel, which is dimension 1.
+ *
+ * - If training is true, mean and rstd are saveMean and saveInvstd; if it is false, they are
+ *   runningMean
+ *   and 1 / sqrt(runningVar + eps), and the two means are left out of the gradient of input.
+ * - weight may be null: 1. So may be runningMean and runningVar: 0 and 1.
+ * - outputMask says which outputs are computed, in their order; the others may be null.
+ * - Computed in FLOAT, and rounded once to the type of each output.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnBatchNormBackward (hicann/ops-nn,
+ * norm/batch_norm_grad_v3);
+ * the order of checks is not documented.
+ *
+ * @param gradOut const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param weight const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param runningMean const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param runningVar const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param saveMean const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param saveInvstd const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param training bool.
+ * @param eps double.
+ * @param outputMask const aclBoolArray*.
+ * @param gradInput output aclTensor*, may be None.
+ * @param gradWeight output aclTensor*, may be None.
+ * @param gradBias output aclTensor*, may be None.
+ */
+export function aclnnBatchNormBackwardGetWorkspaceSize(
+  gradOut: TensorLike,
+  input: TensorLike,
+  weight: TensorLike,
+  runningMean: TensorLike,
+  runningVar: TensorLike,
+  saveMean: TensorLike,
+  saveInvstd: TensorLike,
+  training: boolean,
+  eps: number,
+  outputMask: Iterable<boolean>,
+  gradInput: TensorLike,
+  gradWeight: TensorLike,
+  gradBias: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBatchNormBackwardGetWorkspaceSize(
+  named: { gradOut: TensorLike; input: TensorLike; weight: TensorLike; runningMean: TensorLike; runningVar: TensorLike; saveMean: TensorLike; saveInvstd: TensorLike; training: boolean; eps: number; outputMask: Iterable<boolean>; gradInput: TensorLike; gradWeight: TensorLike; gradBias: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBatchNormBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBatchNormBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBatchNormBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBatchNormBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Fills a tensor with 1 or 0, of which 1 has a given probability.
  *
  * $$P(out_i = 1) = prob$$
@@ -3055,6 +3127,139 @@ export function aclnnGeluV2(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnGeluV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Normalisation of groups of channels to mean 0 and variance 1, then scaled and shifted.
+ *
+ * $$out = (self - meanOut) \cdot rstdOut \cdot gamma + beta \qquad
+ * rstdOut = \frac{1}{\sqrt{variance + eps}}$$
+ *
+ * Mean and variance are over C / group channels of a sample, the variance that of the whole.
+ *
+ * - gamma and beta are numbers of each channel, and may be null: 1 and 0.
+ * - Computed in FLOAT, and rounded once to the type of each output.
+ * - Of groups without elements, meanOut is 0 and rstdOut NaN.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnGroupNorm (hicann/ops-nn, norm/group_norm); the order
+ * of
+ * checks is not documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param gamma const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param beta const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param N int64_t.
+ * @param C int64_t.
+ * @param HxW int64_t.
+ * @param group int64_t.
+ * @param eps double.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param meanOut output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param rstdOut output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnGroupNormGetWorkspaceSize(
+  self: TensorLike,
+  gamma: TensorLike,
+  beta: TensorLike,
+  N: number | bigint,
+  C: number | bigint,
+  HxW: number | bigint,
+  group: number | bigint,
+  eps: number,
+  out: TensorLike,
+  meanOut: TensorLike,
+  rstdOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGroupNormGetWorkspaceSize(
+  named: { self: TensorLike; gamma: TensorLike; beta: TensorLike; N: number | bigint; C: number | bigint; HxW: number | bigint; group: number | bigint; eps: number; out: TensorLike; meanOut: TensorLike; rstdOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGroupNormGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnGroupNorm", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnGroupNorm(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnGroupNorm", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradients of the normalisation of groups: of its input, of its weight and of its bias.
+ *
+ * $$gradInput = rstd \cdot \left(g - \overline{g} - y \cdot \overline{g \cdot y}\right) \qquad
+ * g = gradOut \cdot gamma, \quad y = (input - mean) \cdot rstd$$
+ *
+ * $$gradGammaOut = \sum gradOut \cdot y \qquad gradBetaOut = \sum gradOut$$
+ *
+ * Means are over a group, sums over the samples and the elements of a channel.
+ *
+ * - gamma may be null: 1. outputMask says which outputs are computed, in their order; the others
+ *   may be
+ *   null.
+ * - Computed in FLOAT, and rounded once to the type of each output.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnGroupNormBackward (hicann/ops-nn,
+ * norm/group_norm_grad); the
+ * order of checks is not documented.
+ *
+ * @param gradOut const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param mean const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param rstd const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param gamma const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param N int64_t.
+ * @param C int64_t.
+ * @param HxW int64_t.
+ * @param group int64_t.
+ * @param outputMask const aclBoolArray*.
+ * @param gradInput output aclTensor*, may be None.
+ * @param gradGammaOut output aclTensor*, may be None.
+ * @param gradBetaOut output aclTensor*, may be None.
+ */
+export function aclnnGroupNormBackwardGetWorkspaceSize(
+  gradOut: TensorLike,
+  input: TensorLike,
+  mean: TensorLike,
+  rstd: TensorLike,
+  gamma: TensorLike,
+  N: number | bigint,
+  C: number | bigint,
+  HxW: number | bigint,
+  group: number | bigint,
+  outputMask: Iterable<boolean>,
+  gradInput: TensorLike,
+  gradGammaOut: TensorLike,
+  gradBetaOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGroupNormBackwardGetWorkspaceSize(
+  named: { gradOut: TensorLike; input: TensorLike; mean: TensorLike; rstd: TensorLike; gamma: TensorLike; N: number | bigint; C: number | bigint; HxW: number | bigint; group: number | bigint; outputMask: Iterable<boolean>; gradInput: TensorLike; gradGammaOut: TensorLike; gradBetaOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGroupNormBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnGroupNormBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnGroupNormBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnGroupNormBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -5448,6 +5653,71 @@ export function aclnnLayerNorm(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnLayerNorm", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradients of the normalisation of layers: of its input, of its weight and of its bias.
+ *
+ * $$gradInputOut = rstd \cdot \left(g - \overline{g} - y \cdot \overline{g \cdot y}\right)
+ * \qquad g = gradOut \cdot weight, \quad y = (input - mean) \cdot rstd$$
+ *
+ * $$gradWeightOut = \sum gradOut \cdot y \qquad gradBiasOut = \sum gradOut$$
+ *
+ * Means are over the normalised dimensions, sums over all others.
+ *
+ * - outputMask says which outputs are computed, in their order; the others may be null.
+ * - weightOptional may be null: 1. biasOptional is not read.
+ * - Computed in FLOAT, and rounded once to the type of each output.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnLayerNormBackward (hicann/ops-nn,
+ * norm/layer_norm_grad_v3);
+ * the order of checks is not documented.
+ *
+ * @param gradOut const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param normalizedShape const aclIntArray*.
+ * @param mean const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param rstd const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param weightOptional const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param biasOptional const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param outputMask const aclBoolArray*.
+ * @param gradInputOut output aclTensor*, may be None.
+ * @param gradWeightOut output aclTensor*, may be None.
+ * @param gradBiasOut output aclTensor*, may be None.
+ */
+export function aclnnLayerNormBackwardGetWorkspaceSize(
+  gradOut: TensorLike,
+  input: TensorLike,
+  normalizedShape: Iterable<number | bigint>,
+  mean: TensorLike,
+  rstd: TensorLike,
+  weightOptional: TensorLike,
+  biasOptional: TensorLike,
+  outputMask: Iterable<boolean>,
+  gradInputOut: TensorLike,
+  gradWeightOut: TensorLike,
+  gradBiasOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLayerNormBackwardGetWorkspaceSize(
+  named: { gradOut: TensorLike; input: TensorLike; normalizedShape: Iterable<number | bigint>; mean: TensorLike; rstd: TensorLike; weightOptional: TensorLike; biasOptional: TensorLike; outputMask: Iterable<boolean>; gradInputOut: TensorLike; gradWeightOut: TensorLike; gradBiasOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLayerNormBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnLayerNormBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnLayerNormBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnLayerNormBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -7886,6 +8156,58 @@ export function aclnnRmsNorm(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnRmsNorm", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradients of the division of rows by their root mean square: of its input and of its weight.
+ *
+ * $$dxOut = rstd \cdot \left(g - y \cdot \overline{g \cdot y}\right) \qquad
+ * dgammaOut = \sum dy \cdot y \qquad g = dy \cdot gamma, \quad y = x \cdot rstd$$
+ *
+ * The mean is over the last dimensions, as many as gamma has; the sum over all others.
+ *
+ * - rstd may have 1 for the normalised sizes, or be without these dimensions.
+ * - Computed in FLOAT, and rounded once to the type of each output.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnRmsNormGrad (hicann/ops-nn, norm/rms_norm_grad); the
+ * order of
+ * checks is not documented.
+ *
+ * @param dy const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param x const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param rstd const aclTensor* of FLOAT.
+ * @param gamma const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dxOut output const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dgammaOut output const aclTensor* of FLOAT.
+ */
+export function aclnnRmsNormGradGetWorkspaceSize(
+  dy: TensorLike,
+  x: TensorLike,
+  rstd: TensorLike,
+  gamma: TensorLike,
+  dxOut: TensorLike,
+  dgammaOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRmsNormGradGetWorkspaceSize(
+  named: { dy: TensorLike; x: TensorLike; rstd: TensorLike; gamma: TensorLike; dxOut: TensorLike; dgammaOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRmsNormGradGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnRmsNormGrad", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnRmsNormGrad(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnRmsNormGrad", workspace, workspaceSize, executor, stream);
 }
 
 /**
