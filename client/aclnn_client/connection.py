@@ -6,21 +6,22 @@ import ipaddress
 import itertools
 import re
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from google.protobuf.message import Message
 
 from aclnn.errors import (
     AclnnError,
+    CancelledError,
     HandleNotFoundError,
     InvalidParameterError,
     ServerUnavailable,
     WaitTimeoutError,
 )
+from aclnn_client.channel import Channel
 from aclnn_client.handshake import why_refused
 from aclnn_client.tls import Tls, TlsFiles
 
@@ -78,11 +79,11 @@ class Connection:
             )
         self._files = read_tls(tls)
         self._answered = False
-        self._channel = open_channel(address, self._files)
-        self._closed = threading.Lock()
-        self.devices: DeviceServiceStub = DeviceServiceStub(self._channel)
+        self._channel = Channel(lambda: open_channel(address, self._files))
+        channel = cast("grpc.Channel", self._channel)
+        self.devices: DeviceServiceStub = DeviceServiceStub(channel)
         """Calls of DeviceService."""
-        self.operators: OperatorServiceStub = OperatorServiceStub(self._channel)
+        self.operators: OperatorServiceStub = OperatorServiceStub(channel)
         """Calls of OperatorService."""
 
     @cached_property
@@ -90,7 +91,7 @@ class Connection:
         """Calls of AdminService."""
         from aclnn.v1.admin_service_pb2_grpc import AdminServiceStub
 
-        return AdminServiceStub(self._channel)
+        return AdminServiceStub(cast("grpc.Channel", self._channel))
 
     def call(
         self,
@@ -152,12 +153,18 @@ class Connection:
 
         from aclnn.status import from_rpc_error
 
+        channel = self._channel.current
         try:
             return method(request, timeout=limit, metadata=self._metadata + metadata)
         except grpc.RpcError as rpc_error:
             error = from_rpc_error(rpc_error, doing=doing)
         except ValueError:  # gRPC's way to say that the channel is closed
-            raise HandleNotFoundError("the context is closed") from None
+            error = CancelledError("the channel is closed")
+        if isinstance(error, CancelledError):
+            if self._channel.closed:
+                raise HandleNotFoundError("the context is closed") from None
+            if channel is not self._channel.current:  # closed after its connection had broken
+                error = ServerUnavailable(f"no answer while {doing}: the connection broke")
         if isinstance(error, WaitTimeoutError):
             error = ServerUnavailable(f"no answer within {limit:g} seconds while {doing}")
         raise error from None
@@ -171,21 +178,25 @@ class Connection:
             )
         return error
 
-    def open_submit(self, *, timed: bool) -> SubmitCall:
-        """Opens Submit, without waiting; see :func:`aclnn_client.submit_call.open_call`."""
+    def open_submit(self, *, timed: bool, anew: bool = False) -> SubmitCall:
+        """Opens Submit, without waiting; see :func:`aclnn_client.submit_call.open_call`.
+
+        With `anew`, it and all later calls are made over another connection.
+        """
         from aclnn_client.submit_call import open_call
 
-        return open_call(self._channel, self._metadata, timed=timed)
+        if anew:
+            self._channel.renew()
+        return open_call(self._channel.current, self._metadata, timed=timed)
 
     @property
     def channel(self) -> grpc.Channel:
         """The channel, for calls of other services."""
-        return self._channel
+        return self._channel.current
 
     def close(self) -> None:
         """Closes the channel; calls that are under way end."""
-        if self._closed.acquire(blocking=False):
-            self._channel.close()
+        self._channel.close()
 
 
 # --- what the caller gives --------------------------------------------------------------------------

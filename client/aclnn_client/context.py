@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -61,7 +61,7 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
         # On an event loop, the loop's own timers end a wait.
         timeout = connection.timeout if self._blocking else None
         submitter = Submitter(
-            lambda: connection.open_submit(timed=timeout is not None),
+            partial(connection.open_submit, timed=timeout is not None),
             opened.context_id,
             timeout,
             connection.named,

@@ -12,9 +12,9 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -42,6 +42,13 @@ _FULL = "as many calls in hand"
 _NOBODY_THERE = ("nothing listens there", "there is no such socket")
 
 
+class OpenCall(Protocol):
+    """Opens Submit."""
+
+    def __call__(self, *, anew: bool) -> SubmitCall:
+        """Never waits; ``anew`` over another connection than before."""
+
+
 class EndedByServer(ServerUnavailable):
     """The server ended the call without giving a reason."""
 
@@ -60,14 +67,14 @@ class Requests:
 
     def __init__(
         self,
-        open_call: Callable[[], SubmitCall],
+        open_call: OpenCall,
         context_id: str,
         patience: float = RESUME_SECONDS,
     ) -> None:
         """Opens nothing yet.
 
         Args:
-            open_call: opens Submit, without waiting.
+            open_call: opens Submit, without waiting; ``anew`` over another connection.
             context_id: context of every command.
             patience: seconds to ask a server again that has no room for one more call.
         """
@@ -77,6 +84,8 @@ class Requests:
         self._lock = threading.RLock()
         # All below is guarded by the lock.
         self._call: SubmitCall | None = None
+        self._broke = False
+        """Whether the connection of the last call did."""
         self._introduced = False
         """Whether the call knows its context, which its first request names."""
         self._sending = False
@@ -122,7 +131,7 @@ class Requests:
 
     def _opened(self) -> SubmitCall:
         if self._call is None:
-            self._call, self._introduced = self._open_call(), False
+            self._call, self._introduced = self._open_call(anew=self._broke), False
         return self._call
 
     def next(self, timeout: float) -> wire.Answer | AclnnError | None:
@@ -200,6 +209,7 @@ class Requests:
             return self._over
         self._open_at = time.monotonic() + pause
         self._attempts += 1
+        self._broke = isinstance(error, ServerUnavailable)
         self._call, self._sending, self._exchanging = None, False, False
         self._resend = deque(sent.message for sent in self._unanswered)
         raise TimeoutError

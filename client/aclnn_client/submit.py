@@ -13,7 +13,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from aclnn import wire
 from aclnn.errors import (
@@ -26,11 +25,7 @@ from aclnn.v1 import device_service_pb2 as pb
 from aclnn_client.interrupts import NO_INTERRUPTS, Interrupts, held_back
 from aclnn_client.linger import Linger
 from aclnn_client.pending import Pending
-from aclnn_client.requests import RESUME_SECONDS, Requests
-
-if TYPE_CHECKING:
-    from aclnn_client.submit_call import SubmitCall
-
+from aclnn_client.requests import RESUME_SECONDS, OpenCall, Requests
 
 MAX_OUTSTANDING = 4096
 """Commands that may be under way before the one who submits more waits for some."""
@@ -91,7 +86,7 @@ class Submitter:
 
     def __init__(
         self,
-        open_call: Callable[[], SubmitCall],
+        open_call: OpenCall,
         context_id: str,
         timeout: float | None = None,
         explain: Callable[[AclnnError], AclnnError] = lambda error: error,
@@ -99,7 +94,7 @@ class Submitter:
         """Opens nothing yet; the first command does.
 
         Args:
-            open_call: opens Submit, without waiting.
+            open_call: opens Submit, without waiting; ``anew`` over another connection.
             context_id: context of every command.
             timeout: seconds that a result may take; ``None`` for any time.
             explain: completes the error that the call ended with.

@@ -86,6 +86,8 @@ class SubmitServer:
         port = self._grpc.add_insecure_port("127.0.0.1:0")
         self.address = f"127.0.0.1:{port}"
         self._channels: list[grpc.Channel] = []
+        self.anew: list[bool] = []
+        """Of each call that was opened, whether it was to be over another connection."""
 
     def _submit(
         self, requests: Iterator[pb.SubmitRequest], rpc: grpc.ServicerContext
@@ -108,7 +110,8 @@ class SubmitServer:
         channel = grpc.insecure_channel(self.address, [("grpc.max_receive_message_length", -1)])
         self._channels.append(channel)
 
-        def open_call() -> SubmitCall:
+        def open_call(*, anew: bool) -> SubmitCall:
+            self.anew.append(anew)
             return CALLS[way](channel, (("who", "me"),))
 
         return Submitter(open_call, "context-1", timeout)

@@ -36,7 +36,7 @@ from aclnn_client import (
     opening,
     server_info,
 )
-from aclnn_client.connection import target_of
+from aclnn_client.connection import Connection, target_of
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 from tests.service.gated import GatedBackend
@@ -132,6 +132,24 @@ def test_a_server_that_does_not_answer_is_given_up(ask: Any) -> None:
         with pytest.raises(ServerUnavailable, match=r"no answer within 0\.2 seconds") as caught:
             ask(address, timeout=0.2)
     assert address in str(caught.value)
+
+
+def test_a_call_over_a_connection_that_was_given_up_is_told_so() -> None:
+    with socket.socket() as silent, ThreadPoolExecutor(1) as pool:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        connection = Connection(f"127.0.0.1:{silent.getsockname()[1]}", timeout=60)
+        method, request = connection.devices.RenewContext, pb.RenewContextRequest()
+        calling = pool.submit(connection.call, method, request, doing="asking")
+        with silent.accept()[0]:
+            for _ in range(2):
+                connection.open_submit(timed=True, anew=True).cancel()
+            calling.exception(60)
+        with pytest.raises(ServerUnavailable, match="while asking: the connection broke"):
+            calling.result()
+        connection.close()
+        with pytest.raises(HandleNotFoundError, match="the context is closed"):
+            connection.call(method, request, doing="asking")
 
 
 def test_a_server_is_found_once_it_is_started() -> None:

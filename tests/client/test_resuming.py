@@ -12,6 +12,7 @@ import pytest
 from aclnn_client import (
     AclnnError,
     Context,
+    HandleNotFoundError,
     ServerUnavailable,
     SessionLostError,
     Tensor,
@@ -20,6 +21,8 @@ from aclnn_client import (
     get_workspace_size,
     requests,
 )
+from aclnn_client.connection import Connection
+from aclnn_client.info import ask_info
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 from tests.chaos.proxy import Proxy
@@ -92,6 +95,19 @@ def test_a_break_at_any_byte_applies_everything_once(
         append(context, number, digit)
     assert number.numpy().item() == 1234
     assert backend.device.runs == ["aclnnDigit"] * 4
+
+
+@pytest.mark.parametrize("timed", [False, True], ids=["direct", "public"])
+def test_what_is_made_anew_is_made_over_another_connection(proxy: Proxy, timed: bool) -> None:
+    """gRPC gives new calls to a connection that is broken, for as long as a write is stuck in it."""
+    connection = Connection(proxy.address)
+    for count in range(1, 5):
+        connection.open_submit(timed=timed, anew=count > 1).cancel()
+        assert ask_info(connection).backend == "gated"
+        assert proxy.connections == count
+    connection.close()
+    with pytest.raises(HandleNotFoundError, match="the context is closed"):
+        ask_info(connection)
 
 
 @pytest.mark.parametrize("count", [0, 30, 100])

@@ -329,6 +329,25 @@ def test_closing_fails_what_is_under_way(server: SubmitServer, submitter: Submit
         submitter.submit([malloc(1)])
 
 
+@pytest.mark.parametrize(
+    ("refusal", "anew"),
+    [
+        (ServerUnavailable("broken"), True),
+        (LimitExceededError("full", retry_after_ms=1), False),
+    ],
+    ids=["broken", "full"],
+)
+def test_what_a_broken_connection_left_goes_over_another_one(
+    way: str, refusal: AclnnError, anew: bool
+) -> None:
+    refusals = [refusal]
+    with SubmitServer(lambda r: refusals.pop() if refusals else answer_all(r)) as server:
+        submitter = server.submitter(way)
+        assert run(ask(submitter, malloc(1))) == 1
+        assert server.anew == [False, anew]
+        submitter.close()
+
+
 def test_closing_what_was_never_opened_and_twice(submitter: Submitter) -> None:
     submitter.close()
     submitter.close()
@@ -410,6 +429,6 @@ def test_without_grpcs_inner_call_the_public_one_is_used(server: SubmitServer) -
         assert isinstance(open_call(channel, (), timed=True), PublicCall)
         call = open_call(without, (), timed=False)  # type: ignore[arg-type]
         assert isinstance(call, PublicCall)
-        submitter = Submitter(lambda: call, "context-1")
+        submitter = Submitter(lambda *, anew: call, "context-1")
         assert run(ask(submitter, malloc(8))) == 8
         submitter.close()
