@@ -80,6 +80,100 @@ def aclnnAbs(
     execute("aclnnAbs", workspace, workspaceSize, executor, stream)
 
 
+def aclnnAdaptiveAvgPool2dGetWorkspaceSize(
+    self: TensorLike,
+    outputSize: Sequence[int],
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The means of as many parts of each plane as the output has points.
+
+    Part i of n along a dimension of size s is from floor(i s / n) up to ceil((i + 1) s / n); parts
+    may
+    overlap.
+
+    - Planes are the last two dimensions of three or four.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnAdaptiveAvgPool2d (hicann/ops-nn,
+    pooling/adaptive_avg_pool3d); the order of checks is not documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        outputSize: const aclIntArray*.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnAdaptiveAvgPool2d",
+        (
+            self,
+            outputSize,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAdaptiveAvgPool2d(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAdaptiveAvgPool2d", workspace, workspaceSize, executor, stream)
+
+
+def aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the means of as many parts of each plane as gradOutput has points.
+
+    Every element gets the sum, over the parts that it is in, of the part's gradient divided by its
+    elements.
+
+    - Computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnAdaptiveAvgPool2dBackward (hicann/ops-nn,
+    pooling/adaptive_avg_pool3d_grad); the order of checks is not documented.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnAdaptiveAvgPool2dBackward",
+        (
+            gradOutput,
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAdaptiveAvgPool2dBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAdaptiveAvgPool2dBackward", workspace, workspaceSize, executor, stream)
+
+
 def aclnnAddGetWorkspaceSize(
     self: TensorLike,
     other: TensorLike,
@@ -774,6 +868,148 @@ def aclnnArgMin(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnArgMin", workspace, workspaceSize, executor, stream)
+
+
+def aclnnAvgPool2dGetWorkspaceSize(
+    self: TensorLike,
+    kernelSize: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    ceilMode: bool,
+    countIncludePad: bool,
+    divisorOverride: int,
+    cubeMathType: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The mean of each window.
+
+    $$out_{h,w} = \\frac{1}{d} \\sum_{m,n} self_{strides_0 h - paddings_0 + m, \\; strides_1 w -
+    paddings_1
+    + n}$$
+
+    d is divisorOverride, where it is not 0; else the elements of the window, with countIncludePad
+    those in
+    the padding as well, but none behind it. With ceilMode, a last window may lie partly outside,
+    unless it
+    begins there. No strides are those of kernelSize. cubeMathType makes no difference here.
+
+    - Planes are the last two dimensions of three or four.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnAvgPool2d (hicann/ops-nn, pooling/avg_pool3_d); the
+    order of
+    checks is not documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        kernelSize: const aclIntArray*.
+        strides: const aclIntArray*.
+        paddings: const aclIntArray*.
+        ceilMode: bool.
+        countIncludePad: bool.
+        divisorOverride: int64_t.
+        cubeMathType: int8_t.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnAvgPool2d",
+        (
+            self,
+            kernelSize,
+            strides,
+            paddings,
+            ceilMode,
+            countIncludePad,
+            divisorOverride,
+            cubeMathType,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAvgPool2d(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAvgPool2d", workspace, workspaceSize, executor, stream)
+
+
+def aclnnAvgPool2dBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    kernelSize: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceilMode: bool,
+    countIncludePad: bool,
+    divisorOverride: int,
+    cubeMathType: int,
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the mean of each window.
+
+    Every element gets the sum of gradOutput / d over the windows that see it; d and the other
+    parameters
+    are those of aclnnAvgPool2d.
+
+    - Computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnAvgPool2dBackward (hicann/ops-nn,
+    pooling/avg_pool3_d_grad);
+    the order of checks is not documented.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        kernelSize: const aclIntArray*.
+        stride: const aclIntArray*.
+        padding: const aclIntArray*.
+        ceilMode: bool.
+        countIncludePad: bool.
+        divisorOverride: int64_t.
+        cubeMathType: int8_t.
+        gradInput: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnAvgPool2dBackward",
+        (
+            gradOutput,
+            self,
+            kernelSize,
+            stride,
+            padding,
+            ceilMode,
+            countIncludePad,
+            divisorOverride,
+            cubeMathType,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAvgPool2dBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAvgPool2dBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnBatchMatMulGetWorkspaceSize(
@@ -2709,6 +2945,63 @@ def aclnnEmbedding(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnEmbedding", workspace, workspaceSize, executor, stream)
+
+
+def aclnnEmbeddingDenseBackwardGetWorkspaceSize(
+    grad: TensorLike,
+    indices: TensorLike,
+    numWeights: int,
+    paddingIdx: int,
+    scaleGradByFreq: bool,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of a table from which rows were looked up.
+
+    $$out_i = \\sum_{indices_j = i} grad_j$$
+
+    - Row paddingIdx stays 0; a number that is no row, as -1 in 64 bits without a sign, means none.
+    - With scaleGradByFreq, each row is divided by how often it was looked up.
+    - An index outside of 0 to numWeights - 1 makes the execution fail, before anything is written.
+    - FLOAT16 and BF16 are added in FLOAT, and rounded once.
+    - Deterministic, at any number of threads: rows are added in the order of the indexes.
+
+    Source: the public documentation of aclnnEmbeddingDenseBackward (hicann/ops-nn,
+    index/embedding_dense_grad_v2); the order of checks is not documented.
+
+    Args:
+        grad: const aclTensor* of FLOAT, FLOAT16, BF16.
+        indices: const aclTensor* of INT32, INT64.
+        numWeights: uint64_t.
+        paddingIdx: uint64_t.
+        scaleGradByFreq: bool.
+        out: output const aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnEmbeddingDenseBackward",
+        (
+            grad,
+            indices,
+            numWeights,
+            paddingIdx,
+            scaleGradByFreq,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnEmbeddingDenseBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnEmbeddingDenseBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnEqScalarGetWorkspaceSize(
@@ -7312,6 +7605,272 @@ def aclnnMaxDim(
     execute("aclnnMaxDim", workspace, workspaceSize, executor, stream)
 
 
+def aclnnMaxPool2dWithIndicesGetWorkspaceSize(
+    self: TensorLike,
+    kernelSize: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceilMode: bool,
+    out: TensorLike,
+    indices: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The largest element of each window, and where it is.
+
+    $$out_{h,w} = \\max_{m,n} self_{stride_0 h - padding_0 + dilation_0 m, \\; stride_1 w -
+    padding_1 +
+    dilation_1 n}$$
+
+    indices are places in the plane, row by row; of equal elements, that of the first. What lies
+    outside of
+    the plane is never the largest. NaN is larger than any number, the first of several. With
+    ceilMode, a
+    last window may lie partly outside, unless it begins there. No stride is that of kernelSize.
+
+    - Planes are the last two dimensions of three or four.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnMaxPool2dWithIndices (hicann/ops-nn,
+    pooling/max_pool3d_with_argmax_v2); the order of checks is not documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        kernelSize: const aclIntArray*.
+        stride: const aclIntArray*.
+        padding: const aclIntArray*.
+        dilation: const aclIntArray*.
+        ceilMode: bool.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+        indices: output aclTensor* of INT32, INT64.
+    """
+    return get_workspace_size(
+        "aclnnMaxPool2dWithIndices",
+        (
+            self,
+            kernelSize,
+            stride,
+            padding,
+            dilation,
+            ceilMode,
+            out,
+            indices,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMaxPool2dWithIndices(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMaxPool2dWithIndices", workspace, workspaceSize, executor, stream)
+
+
+def aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    indices: TensorLike,
+    kernelSize: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceilMode: bool,
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the largest element of each window, by its index.
+
+    Every element gets the sum of the gradients of the windows of which it is the largest. An index
+    that is
+    no place of the plane makes the execution fail, before anything is written.
+
+    - Sums are in DOUBLE, in the order of the windows, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnMaxPool2dWithIndicesBackward (hicann/ops-nn,
+    pooling/max_pool3d_grad_with_argmax); the order of checks is not documented.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        indices: const aclTensor* of INT32, INT64.
+        kernelSize: const aclIntArray*.
+        stride: const aclIntArray*.
+        padding: const aclIntArray*.
+        dilation: const aclIntArray*.
+        ceilMode: bool.
+        gradInput: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnMaxPool2dWithIndicesBackward",
+        (
+            gradOutput,
+            self,
+            indices,
+            kernelSize,
+            stride,
+            padding,
+            dilation,
+            ceilMode,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMaxPool2dWithIndicesBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMaxPool2dWithIndicesBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnMaxPool2dWithMaskGetWorkspaceSize(
+    self: TensorLike,
+    kernelSize: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceilMode: bool,
+    out: TensorLike,
+    indices: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The largest element of each window, and a mask that tells which one it is.
+
+    $$out_{h,w} = \\max_{m,n} self_{stride_0 h - padding_0 + m, \\; stride_1 w - padding_1 + n}$$
+
+    The mask is for aclnnMaxPool2dWithMaskBackward alone: its layout is a device's own, and the one
+    here is
+    not that of any. Row k of a plane's mask has a byte for each window, 1 where the largest element
+    is at
+    place k of the kernel; the rest is 0. What else is said of aclnnMaxPool2dWithIndices holds.
+
+    - Planes are the last two dimensions of three or four.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnMaxPool2dWithMask (hicann/ops-nn,
+    pooling/max_pool3d_with_argmax_v2), for all but the mask's layout; the order of checks is not
+    documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        kernelSize: const aclIntArray*.
+        stride: const aclIntArray*.
+        padding: const aclIntArray*.
+        dilation: const aclIntArray*.
+        ceilMode: bool.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+        indices: output aclTensor* of INT8.
+    """
+    return get_workspace_size(
+        "aclnnMaxPool2dWithMask",
+        (
+            self,
+            kernelSize,
+            stride,
+            padding,
+            dilation,
+            ceilMode,
+            out,
+            indices,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMaxPool2dWithMask(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMaxPool2dWithMask", workspace, workspaceSize, executor, stream)
+
+
+def aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    indices: TensorLike,
+    kernelSize: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceilMode: bool,
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the largest element of each window, by the mask of aclnnMaxPool2dWithMask.
+
+    Every element gets the sum of the gradients of the windows of which it is the largest. The mask
+    must be
+    this server's: see there.
+
+    - Computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnMaxPool2dWithMaskBackward (hicann/ops-nn,
+    pooling/max_pool3d_grad_with_argmax), for all but the mask's layout; the order of checks is not
+    documented.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        indices: const aclTensor* of INT8.
+        kernelSize: const aclIntArray*.
+        stride: const aclIntArray*.
+        padding: const aclIntArray*.
+        dilation: const aclIntArray*.
+        ceilMode: bool.
+        gradInput: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnMaxPool2dWithMaskBackward",
+        (
+            gradOutput,
+            self,
+            indices,
+            kernelSize,
+            stride,
+            padding,
+            dilation,
+            ceilMode,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMaxPool2dWithMaskBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMaxPool2dWithMaskBackward", workspace, workspaceSize, executor, stream)
+
+
 def aclnnMaximumGetWorkspaceSize(
     self: TensorLike,
     other: TensorLike,
@@ -10734,6 +11293,30 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnAdaptiveAvgPool2d": (
+        """
+        aclnnStatus aclnnAdaptiveAvgPool2dGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* outputSize,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnAdaptiveAvgPool2dBackward": (
+        """
+        aclnnStatus aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnAdd": (
         """
         aclnnStatus aclnnAddGetWorkspaceSize(
@@ -10916,6 +11499,43 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out",),
+        (),
+    ),
+    "aclnnAvgPool2d": (
+        """
+        aclnnStatus aclnnAvgPool2dGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* kernelSize,
+            const aclIntArray* strides,
+            const aclIntArray* paddings,
+            bool ceilMode,
+            bool countIncludePad,
+            int64_t divisorOverride,
+            int8_t cubeMathType,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnAvgPool2dBackward": (
+        """
+        aclnnStatus aclnnAvgPool2dBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            const aclIntArray* kernelSize,
+            const aclIntArray* stride,
+            const aclIntArray* padding,
+            bool ceilMode,
+            bool countIncludePad,
+            int64_t divisorOverride,
+            int8_t cubeMathType,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
         (),
     ),
     "aclnnBatchMatMul": (
@@ -11410,6 +12030,21 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         aclnnStatus aclnnEmbeddingGetWorkspaceSize(
             const aclTensor* weight,
             const aclTensor* indices,
+            const aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnEmbeddingDenseBackward": (
+        """
+        aclnnStatus aclnnEmbeddingDenseBackwardGetWorkspaceSize(
+            const aclTensor* grad,
+            const aclTensor* indices,
+            uint64_t numWeights,
+            uint64_t paddingIdx,
+            bool scaleGradByFreq,
             const aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -12553,6 +13188,76 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out", "indices"),
+        (),
+    ),
+    "aclnnMaxPool2dWithIndices": (
+        """
+        aclnnStatus aclnnMaxPool2dWithIndicesGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* kernelSize,
+            const aclIntArray* stride,
+            const aclIntArray* padding,
+            const aclIntArray* dilation,
+            bool ceilMode,
+            aclTensor* out,
+            aclTensor* indices,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out", "indices"),
+        (),
+    ),
+    "aclnnMaxPool2dWithIndicesBackward": (
+        """
+        aclnnStatus aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            const aclTensor* indices,
+            const aclIntArray* kernelSize,
+            const aclIntArray* stride,
+            const aclIntArray* padding,
+            const aclIntArray* dilation,
+            bool ceilMode,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
+        (),
+    ),
+    "aclnnMaxPool2dWithMask": (
+        """
+        aclnnStatus aclnnMaxPool2dWithMaskGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* kernelSize,
+            const aclIntArray* stride,
+            const aclIntArray* padding,
+            const aclIntArray* dilation,
+            bool ceilMode,
+            aclTensor* out,
+            aclTensor* indices,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out", "indices"),
+        (),
+    ),
+    "aclnnMaxPool2dWithMaskBackward": (
+        """
+        aclnnStatus aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            const aclTensor* indices,
+            const aclIntArray* kernelSize,
+            const aclIntArray* stride,
+            const aclIntArray* padding,
+            const aclIntArray* dilation,
+            bool ceilMode,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
         (),
     ),
     "aclnnMaximum": (

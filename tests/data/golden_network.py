@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tests.data.golden_record import FLOATS, NAMES, TYPES, case, exact, uniform
+from tests.data.golden_record import FLOATS, NAMES, TYPES, Function, case, exact, uniform
 
 WINDOWS = (
     # shape, weight, stride, padding, dilation, transposed, output padding, groups
@@ -112,9 +114,104 @@ def _groups(x: Tensor, grad: Tensor) -> None:
     case("aclnnGroupNormBackward", dtype, given, results, _wide(x))
 
 
+POOLS = (
+    # shape, kernel, stride, padding, ceil
+    ("halves", (2, 2, 6, 8), [2, 2], [2, 2], [0, 0], False),
+    ("overlap", (1, 3, 7, 5), [3, 2], [2, 1], [1, 1], False),
+    ("ceil", (3, 6, 7), [3, 3], [2, 2], [1, 0], True),
+)
+
+
+def pooling() -> None:
+    """Pooling and its gradients."""
+    for dtype in FLOATS:
+        for name, shape, kernel, stride, padding, ceil in POOLS:
+            x, label = uniform(shape, dtype, -2, 2), f"{dtype}-{name}"
+            _largest(x, kernel, stride, padding, ceil, label)
+            _means(x, kernel, stride, padding, ceil, label)
+        for size in ((1, 1), (3, 2), (7, 5)):
+            x, label = uniform((2, 2, 5, 4), dtype, -2, 2), f"{dtype}-{size[0]}"
+            out, slope, grad = _slope(x, lambda v, s=size: functional.adaptive_avg_pool2d(v, s))
+            case("aclnnAdaptiveAvgPool2d", label, {"self": x, "outputSize": [*size]}, {"out": out})
+            given = {"gradOutput": grad, "self": x}
+            case("aclnnAdaptiveAvgPool2dBackward", label, given, {"out": slope}, _wide(x))
+
+
+def _slope(x: Tensor, function: Function) -> tuple[Tensor, Tensor, Tensor]:
+    """The result of a function, the gradient of x, and the gradient that it follows from."""
+    point = exact(x).requires_grad_()
+    out = function(point)
+    grad = uniform(tuple(out.shape), NAMES[x.dtype], -1, 1)
+    (slope,) = torch.autograd.grad(out, point, exact(grad))
+    return out.to(x.dtype), slope.to(x.dtype), grad
+
+
+def _largest(
+    x: Tensor, kernel: list[int], stride: list[int], padding: list[int], ceil: bool, label: str
+) -> None:
+    settings: Any = (kernel, stride, padding, [1, 1], ceil)
+    window = dict(
+        zip(("kernelSize", "stride", "padding", "dilation", "ceilMode"), settings, strict=True)
+    )
+    out, slope, grad = _slope(x, lambda v: functional.max_pool2d(v, *settings))
+    places = functional.max_pool2d(exact(x), *settings, return_indices=True)[1]
+    results = {"out": out, "indices": places}
+    case("aclnnMaxPool2dWithIndices", label, {"self": x, **window}, results, 0)
+    given = {"gradOutput": grad, "self": x, "indices": places, **window}
+    case("aclnnMaxPool2dWithIndicesBackward", label, given, {"gradInput": slope}, _wide(x))
+    mask = _mask(places, x.shape[-1], kernel, stride, padding)
+    results = {"out": out, "indices": mask}
+    case("aclnnMaxPool2dWithMask", label, {"self": x, **window}, results, 0)
+    given["indices"] = mask
+    case("aclnnMaxPool2dWithMaskBackward", label, given, {"gradInput": slope}, _wide(x))
+
+
+def _mask(
+    places: Tensor, width: int, kernel: list[int], stride: list[int], padding: list[int]
+) -> Tensor:
+    """The server's layout: a row for each place of the kernel, a byte for each window, 1 or 0."""
+    *planes, rows, columns = places.shape
+    top = torch.arange(rows)[:, None] * stride[0] - padding[0]
+    left = torch.arange(columns) * stride[1] - padding[1]
+    number = (places // width - top) * kernel[1] + places % width - left
+    count = kernel[0] * kernel[1]
+    hits = number.reshape(*planes, 1, -1) == torch.arange(count)[:, None]
+    row = (-(-rows * columns // 16) + 1) * 32
+    return functional.pad(hits, (0, row - rows * columns)).to(torch.int8)
+
+
+def _means(
+    x: Tensor, kernel: list[int], stride: list[int], padding: list[int], ceil: bool, label: str
+) -> None:
+    for padded, divisor in ((True, 0), (False, 0), (True, 5)):
+        settings: Any = (kernel, stride, padding, ceil, padded, divisor or None)
+        out, slope, grad = _slope(x, lambda v, s=settings: functional.avg_pool2d(v, *s))
+        given: dict[str, Any] = {"self": x, "kernelSize": kernel, "ceilMode": ceil}
+        given |= {"countIncludePad": padded, "divisorOverride": divisor, "cubeMathType": 0}
+        lists = {"strides": stride, "paddings": padding}
+        name = f"{label}-{padded}-{divisor}"
+        case("aclnnAvgPool2d", name, given | lists, {"out": out})
+        given |= {"gradOutput": grad, "stride": stride, "padding": padding}
+        case("aclnnAvgPool2dBackward", name, given, {"gradInput": slope}, _wide(x))
+
+
+def tables() -> None:
+    """Gradients of tables."""
+    for dtype in FLOATS:
+        grad, places = uniform((4, 3, 5), dtype, -1, 1), torch.arange(12).reshape(4, 3) ** 2 % 7
+        for padding, scaled in ((-1, False), (4, False), (1, True)):
+            slope = torch.ops.aten.embedding_dense_backward(
+                exact(grad), places, 7, padding, scaled
+            ).to(grad.dtype)
+            given = {"grad": grad, "indices": places, "numWeights": 7, "scaleGradByFreq": scaled}
+            given["paddingIdx"] = padding % 2**64
+            label = f"{dtype}-{padding}-{scaled}"
+            case("aclnnEmbeddingDenseBackward", label, given, {"out": slope}, _wide(grad))
+
+
 def _wide(x: Tensor) -> float:
     """Tolerance of sums that may be near 0."""
     return {"FLOAT": 1e-5, "FLOAT16": 2e-3, "BF16": 1.6e-2}[NAMES[x.dtype]]
 
 
-FAMILIES = (convolutions, normalizations)
+FAMILIES = (convolutions, normalizations, pooling, tables)

@@ -101,6 +101,48 @@ def _group_norm(make: Making) -> Values:
     }
 
 
+def _pooling(make: Making) -> Values:
+    """Planes of two rows, of which each window has both and three columns."""
+    samples, length = make.matrix
+    planes, points = (samples, 2, 2, length), (samples, 2, 1, length)
+    return {
+        "self": make.numbers(*planes),
+        "gradOutput": make.numbers(*points),
+        "kernelSize": (2, 3),
+        **dict.fromkeys(("stride", "strides", "dilation"), (1,)),
+        **dict.fromkeys(("padding", "paddings"), (0, 1)),
+        "outputSize": (1, length),
+        "out": make.out(*points),
+        "gradInput": make.out(*planes),
+    }
+
+
+def _pooling_by_index(make: Making) -> Values:
+    samples, length = make.matrix
+    return _pooling(make) | {"indices": make.indices(2 * length, samples, 2, 1, length)}
+
+
+def _pooling_by_mask(make: Making) -> Values:
+    samples, length = make.matrix
+    row = (-(-length // 16) + 1) * 32
+    return _pooling(make) | {"indices": make.out(samples, 2, 6, row, dtype=np.int8)}
+
+
+def _shares(make: Making) -> Values:
+    return _pooling(make) | {"out": make.out(make.matrix[0], 2, 2, make.matrix[1])}
+
+
+def _embedding_gradient(make: Making) -> Values:
+    rows, size = make.matrix
+    return {
+        "grad": make.numbers(rows, size),
+        "indices": make.indices(5, rows),
+        "numWeights": 5,
+        "paddingIdx": 2**64 - 1,
+        "out": make.out(5, size),
+    }
+
+
 NETWORK: dict[str, Callable[[Making], Values]] = {
     "Convolution": _convolution,
     "ConvolutionBackward": _convolution_backward,
@@ -109,4 +151,13 @@ NETWORK: dict[str, Callable[[Making], Values]] = {
     "BatchNormBackward": _batch_norm_backward,
     "GroupNorm": _group_norm,
     "GroupNormBackward": _group_norm,
+    "MaxPool2dWithIndices": _pooling_by_index,
+    "MaxPool2dWithIndicesBackward": _pooling_by_index,
+    "MaxPool2dWithMask": _pooling_by_mask,
+    "MaxPool2dWithMaskBackward": _pooling_by_mask,
+    "AvgPool2d": _pooling,
+    "AvgPool2dBackward": _pooling,
+    "AdaptiveAvgPool2d": _pooling,
+    "AdaptiveAvgPool2dBackward": _shares,
+    "EmbeddingDenseBackward": _embedding_gradient,
 }

@@ -44,6 +44,8 @@ FAMILIES = (
     "norm_gradients:NORM_GRADIENTS",
     "group_norm:GROUP_NORM",
     "convolution:CONVOLUTION",
+    "pooling:POOLING",
+    "embedding_gradient:EMBEDDING_GRADIENT",
     "optimizers:OPTIMIZERS",
     "movement:MOVEMENT",
     "indexing:INDEXING",

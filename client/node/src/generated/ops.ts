@@ -50,6 +50,92 @@ export function aclnnAbs(
 }
 
 /**
+ * The means of as many parts of each plane as the output has points.
+ *
+ * Part i of n along a dimension of size s is from floor(i s / n) up to ceil((i + 1) s / n); parts
+ * may
+ * overlap.
+ *
+ * - Planes are the last two dimensions of three or four.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnAdaptiveAvgPool2d (hicann/ops-nn,
+ * pooling/adaptive_avg_pool3d); the order of checks is not documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param outputSize const aclIntArray*.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnAdaptiveAvgPool2dGetWorkspaceSize(
+  self: TensorLike,
+  outputSize: Iterable<number | bigint>,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAdaptiveAvgPool2dGetWorkspaceSize(
+  named: { self: TensorLike; outputSize: Iterable<number | bigint>; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAdaptiveAvgPool2dGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAdaptiveAvgPool2d", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAdaptiveAvgPool2d(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAdaptiveAvgPool2d", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of the means of as many parts of each plane as gradOutput has points.
+ *
+ * Every element gets the sum, over the parts that it is in, of the part's gradient divided by its
+ * elements.
+ *
+ * - Computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnAdaptiveAvgPool2dBackward (hicann/ops-nn,
+ * pooling/adaptive_avg_pool3d_grad); the order of checks is not documented.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAdaptiveAvgPool2dBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAdaptiveAvgPool2dBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAdaptiveAvgPool2dBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Sum of two tensors, the second scaled.
  *
  * $$out = self + alpha \cdot other$$
@@ -663,6 +749,127 @@ export function aclnnArgMin(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnArgMin", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The mean of each window.
+ *
+ * $$out_{h,w} = \frac{1}{d} \sum_{m,n} self_{strides_0 h - paddings_0 + m, \; strides_1 w -
+ * paddings_1
+ * + n}$$
+ *
+ * d is divisorOverride, where it is not 0; else the elements of the window, with countIncludePad
+ * those in
+ * the padding as well, but none behind it. With ceilMode, a last window may lie partly outside,
+ * unless it
+ * begins there. No strides are those of kernelSize. cubeMathType makes no difference here.
+ *
+ * - Planes are the last two dimensions of three or four.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnAvgPool2d (hicann/ops-nn, pooling/avg_pool3_d); the
+ * order of
+ * checks is not documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param kernelSize const aclIntArray*.
+ * @param strides const aclIntArray*.
+ * @param paddings const aclIntArray*.
+ * @param ceilMode bool.
+ * @param countIncludePad bool.
+ * @param divisorOverride int64_t.
+ * @param cubeMathType int8_t.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnAvgPool2dGetWorkspaceSize(
+  self: TensorLike,
+  kernelSize: Iterable<number | bigint>,
+  strides: Iterable<number | bigint>,
+  paddings: Iterable<number | bigint>,
+  ceilMode: boolean,
+  countIncludePad: boolean,
+  divisorOverride: number | bigint,
+  cubeMathType: number,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAvgPool2dGetWorkspaceSize(
+  named: { self: TensorLike; kernelSize: Iterable<number | bigint>; strides: Iterable<number | bigint>; paddings: Iterable<number | bigint>; ceilMode: boolean; countIncludePad: boolean; divisorOverride: number | bigint; cubeMathType: number; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAvgPool2dGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAvgPool2d", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAvgPool2d(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAvgPool2d", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of the mean of each window.
+ *
+ * Every element gets the sum of gradOutput / d over the windows that see it; d and the other
+ * parameters
+ * are those of aclnnAvgPool2d.
+ *
+ * - Computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnAvgPool2dBackward (hicann/ops-nn,
+ * pooling/avg_pool3_d_grad);
+ * the order of checks is not documented.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param kernelSize const aclIntArray*.
+ * @param stride const aclIntArray*.
+ * @param padding const aclIntArray*.
+ * @param ceilMode bool.
+ * @param countIncludePad bool.
+ * @param divisorOverride int64_t.
+ * @param cubeMathType int8_t.
+ * @param gradInput output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnAvgPool2dBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  kernelSize: Iterable<number | bigint>,
+  stride: Iterable<number | bigint>,
+  padding: Iterable<number | bigint>,
+  ceilMode: boolean,
+  countIncludePad: boolean,
+  divisorOverride: number | bigint,
+  cubeMathType: number,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAvgPool2dBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; kernelSize: Iterable<number | bigint>; stride: Iterable<number | bigint>; padding: Iterable<number | bigint>; ceilMode: boolean; countIncludePad: boolean; divisorOverride: number | bigint; cubeMathType: number; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAvgPool2dBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAvgPool2dBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAvgPool2dBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAvgPool2dBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -2396,6 +2603,56 @@ export function aclnnEmbedding(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnEmbedding", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of a table from which rows were looked up.
+ *
+ * $$out_i = \sum_{indices_j = i} grad_j$$
+ *
+ * - Row paddingIdx stays 0; a number that is no row, as -1 in 64 bits without a sign, means none.
+ * - With scaleGradByFreq, each row is divided by how often it was looked up.
+ * - An index outside of 0 to numWeights - 1 makes the execution fail, before anything is written.
+ * - FLOAT16 and BF16 are added in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads: rows are added in the order of the indexes.
+ *
+ * Source: the public documentation of aclnnEmbeddingDenseBackward (hicann/ops-nn,
+ * index/embedding_dense_grad_v2); the order of checks is not documented.
+ *
+ * @param grad const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param indices const aclTensor* of INT32, INT64.
+ * @param numWeights uint64_t.
+ * @param paddingIdx uint64_t.
+ * @param scaleGradByFreq bool.
+ * @param out output const aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnEmbeddingDenseBackwardGetWorkspaceSize(
+  grad: TensorLike,
+  indices: TensorLike,
+  numWeights: number | bigint,
+  paddingIdx: number | bigint,
+  scaleGradByFreq: boolean,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnEmbeddingDenseBackwardGetWorkspaceSize(
+  named: { grad: TensorLike; indices: TensorLike; numWeights: number | bigint; paddingIdx: number | bigint; scaleGradByFreq: boolean; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnEmbeddingDenseBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnEmbeddingDenseBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnEmbeddingDenseBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnEmbeddingDenseBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -6608,6 +6865,234 @@ export function aclnnMaxDim(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnMaxDim", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The largest element of each window, and where it is.
+ *
+ * $$out_{h,w} = \max_{m,n} self_{stride_0 h - padding_0 + dilation_0 m, \; stride_1 w - padding_1
+ * +
+ * dilation_1 n}$$
+ *
+ * indices are places in the plane, row by row; of equal elements, that of the first. What lies
+ * outside of
+ * the plane is never the largest. NaN is larger than any number, the first of several. With
+ * ceilMode, a
+ * last window may lie partly outside, unless it begins there. No stride is that of kernelSize.
+ *
+ * - Planes are the last two dimensions of three or four.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnMaxPool2dWithIndices (hicann/ops-nn,
+ * pooling/max_pool3d_with_argmax_v2); the order of checks is not documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param kernelSize const aclIntArray*.
+ * @param stride const aclIntArray*.
+ * @param padding const aclIntArray*.
+ * @param dilation const aclIntArray*.
+ * @param ceilMode bool.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param indices output aclTensor* of INT32, INT64.
+ */
+export function aclnnMaxPool2dWithIndicesGetWorkspaceSize(
+  self: TensorLike,
+  kernelSize: Iterable<number | bigint>,
+  stride: Iterable<number | bigint>,
+  padding: Iterable<number | bigint>,
+  dilation: Iterable<number | bigint>,
+  ceilMode: boolean,
+  out: TensorLike,
+  indices: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaxPool2dWithIndicesGetWorkspaceSize(
+  named: { self: TensorLike; kernelSize: Iterable<number | bigint>; stride: Iterable<number | bigint>; padding: Iterable<number | bigint>; dilation: Iterable<number | bigint>; ceilMode: boolean; out: TensorLike; indices: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaxPool2dWithIndicesGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMaxPool2dWithIndices", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMaxPool2dWithIndices(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMaxPool2dWithIndices", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of the largest element of each window, by its index.
+ *
+ * Every element gets the sum of the gradients of the windows of which it is the largest. An index
+ * that is
+ * no place of the plane makes the execution fail, before anything is written.
+ *
+ * - Sums are in DOUBLE, in the order of the windows, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnMaxPool2dWithIndicesBackward (hicann/ops-nn,
+ * pooling/max_pool3d_grad_with_argmax); the order of checks is not documented.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param indices const aclTensor* of INT32, INT64.
+ * @param kernelSize const aclIntArray*.
+ * @param stride const aclIntArray*.
+ * @param padding const aclIntArray*.
+ * @param dilation const aclIntArray*.
+ * @param ceilMode bool.
+ * @param gradInput output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  indices: TensorLike,
+  kernelSize: Iterable<number | bigint>,
+  stride: Iterable<number | bigint>,
+  padding: Iterable<number | bigint>,
+  dilation: Iterable<number | bigint>,
+  ceilMode: boolean,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; indices: TensorLike; kernelSize: Iterable<number | bigint>; stride: Iterable<number | bigint>; padding: Iterable<number | bigint>; dilation: Iterable<number | bigint>; ceilMode: boolean; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMaxPool2dWithIndicesBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMaxPool2dWithIndicesBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMaxPool2dWithIndicesBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The largest element of each window, and a mask that tells which one it is.
+ *
+ * $$out_{h,w} = \max_{m,n} self_{stride_0 h - padding_0 + m, \; stride_1 w - padding_1 + n}$$
+ *
+ * The mask is for aclnnMaxPool2dWithMaskBackward alone: its layout is a device's own, and the one
+ * here is
+ * not that of any. Row k of a plane's mask has a byte for each window, 1 where the largest element
+ * is at
+ * place k of the kernel; the rest is 0. What else is said of aclnnMaxPool2dWithIndices holds.
+ *
+ * - Planes are the last two dimensions of three or four.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnMaxPool2dWithMask (hicann/ops-nn,
+ * pooling/max_pool3d_with_argmax_v2), for all but the mask's layout; the order of checks is not
+ * documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param kernelSize const aclIntArray*.
+ * @param stride const aclIntArray*.
+ * @param padding const aclIntArray*.
+ * @param dilation const aclIntArray*.
+ * @param ceilMode bool.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param indices output aclTensor* of INT8.
+ */
+export function aclnnMaxPool2dWithMaskGetWorkspaceSize(
+  self: TensorLike,
+  kernelSize: Iterable<number | bigint>,
+  stride: Iterable<number | bigint>,
+  padding: Iterable<number | bigint>,
+  dilation: Iterable<number | bigint>,
+  ceilMode: boolean,
+  out: TensorLike,
+  indices: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaxPool2dWithMaskGetWorkspaceSize(
+  named: { self: TensorLike; kernelSize: Iterable<number | bigint>; stride: Iterable<number | bigint>; padding: Iterable<number | bigint>; dilation: Iterable<number | bigint>; ceilMode: boolean; out: TensorLike; indices: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaxPool2dWithMaskGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMaxPool2dWithMask", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMaxPool2dWithMask(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMaxPool2dWithMask", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of the largest element of each window, by the mask of aclnnMaxPool2dWithMask.
+ *
+ * Every element gets the sum of the gradients of the windows of which it is the largest. The mask
+ * must be
+ * this server's: see there.
+ *
+ * - Computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnMaxPool2dWithMaskBackward (hicann/ops-nn,
+ * pooling/max_pool3d_grad_with_argmax), for all but the mask's layout; the order of checks is not
+ * documented.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param indices const aclTensor* of INT8.
+ * @param kernelSize const aclIntArray*.
+ * @param stride const aclIntArray*.
+ * @param padding const aclIntArray*.
+ * @param dilation const aclIntArray*.
+ * @param ceilMode bool.
+ * @param gradInput output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  indices: TensorLike,
+  kernelSize: Iterable<number | bigint>,
+  stride: Iterable<number | bigint>,
+  padding: Iterable<number | bigint>,
+  dilation: Iterable<number | bigint>,
+  ceilMode: boolean,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; indices: TensorLike; kernelSize: Iterable<number | bigint>; stride: Iterable<number | bigint>; padding: Iterable<number | bigint>; dilation: Iterable<number | bigint>; ceilMode: boolean; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMaxPool2dWithMaskBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMaxPool2dWithMaskBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMaxPool2dWithMaskBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**

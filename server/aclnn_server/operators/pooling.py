@@ -1,0 +1,572 @@
+"""Pooling of planes: the largest element or the mean of each window, and the gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aclnn import dtypes
+from aclnn_server.operators.checks import Holds, NotNull, OneOf, SameShape, SameType, TypeIn
+from aclnn_server.operators.definition import Call, Check, Family, Work, prototype
+from aclnn_server.operators.indexing import places_of
+from aclnn_server.operators.layout_checks import INDEXES, HasShape
+from aclnn_server.operators.matmul import CUBE_MATH_TYPES, FLOATS
+from aclnn_server.operators.pooling_kernels import Windows, mean_shares, spread_shares
+from aclnn_server.operators.products import ASCEND310B, ASCEND950
+from aclnn_server.operators.shapes import Shape
+from aclnn_server.operators.staging import Arrays, in_blocks, staged
+from aclnn_server.operators.threads import Threads
+
+Array = npt.NDArray[Any]
+
+POOLING = Family()
+
+_CUBE = {name: number for name, number in CUBE_MATH_TYPES.items() if number < 4}
+_NAMES = ("kernelSize", "stride", "padding", "dilation")
+
+
+# --- checks -----------------------------------------------------------------------------------------
+
+
+def _planes(*names: str) -> Check:
+    def check(call: Call) -> None:
+        for name in names:
+            shape = call.tensor(name).shape
+            if len(shape) not in (3, 4) or 0 in shape[-3:]:
+                raise call.invalid(
+                    name,
+                    f"{name} has shape {list(shape)}; it must have 3 or 4 dimensions, the last three not "
+                    "0",
+                )
+
+    return Holds(
+        f"{' and '.join(names)} have 3 or 4 dimensions, of which the last three are not 0", check
+    )
+
+
+def _lists(names: tuple[str, ...]) -> Check:
+    """The lists of a window, in the order of :data:`_NAMES`; fewer where there is no dilation."""
+
+    def check(call: Call) -> None:
+        for name, lowest in zip(names, (1, 1, 0, 1), strict=False):
+            numbers = tuple(call[name])
+            lengths = (0, 1, 2) if name == names[1] else (1, 2)
+            if len(numbers) not in lengths:
+                raise call.invalid(
+                    name,
+                    f"{name} has {len(numbers)} numbers; it must have {', '.join(map(str, lengths[:-1]))} "
+                    f"or {lengths[-1]}",
+                )
+            if any(number < lowest for number in numbers):
+                raise call.invalid(
+                    name, f"{name} is {list(numbers)}; allowed are numbers of at least {lowest}"
+                )
+        widths = tuple(call[names[0]])
+        for zeros, width in zip(_both(call[names[2]]), _both(widths), strict=True):
+            if zeros > width // 2:
+                raise call.invalid(
+                    names[2],
+                    f"{names[2]} is {list(call[names[2]])}; allowed is at most half of {names[0]}, "
+                    f"{list(widths)}",
+                )
+
+    return Holds(
+        f"{', '.join(names)} have a number for each dimension or one for both, {names[1]} also none for "
+        f"{names[0]}; all are above 0, except that {names[2]} is from 0 to half of {names[0]}",
+        check,
+    )
+
+
+def _both(numbers: Shape) -> tuple[int, int]:
+    return numbers[0], numbers[-1]
+
+
+def _no_dilation(call: Call) -> None:
+    if any(number != 1 for number in call["dilation"]):
+        raise call.invalid("dilation", f"dilation is {list(call['dilation'])}; only 1 is allowed")
+
+
+def _windows(call: Call) -> Windows:
+    """The windows of any of the operators."""
+    names = {row.name for row in call.signature.parameters}
+    stride, padding = (name if name in names else f"{name}s" for name in ("stride", "padding"))
+    dilation = tuple(call["dilation"]) if "dilation" in names else (1, 1)
+    return Windows.of(
+        call.tensor("self").shape,
+        tuple(call["kernelSize"]),
+        tuple(call[stride]),
+        tuple(call[padding]),
+        dilation,
+        ceil=bool(call["ceilMode"]),
+    )
+
+
+def _pooled(call: Call) -> Shape:
+    windows = _windows(call)
+    if min(windows.points) < 1:
+        raise call.invalid(
+            "self",
+            f"self has planes of {list(windows.plane)}, in which no window of "
+            f"{list(windows.kernel)} has a place",
+        )
+    return (*call.tensor("self").shape[:-2], *windows.points)
+
+
+_POOLED = "the planes of self, with a point for each window"
+_OUT = HasShape("out", _POOLED, _pooled)
+_GRAD = HasShape("gradOutput", _POOLED, _pooled)
+
+
+# --- computing --------------------------------------------------------------------------------------
+
+
+def _flat(array: Array) -> Array:
+    """Its planes, in one dimension."""
+    return array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
+
+
+def _by_plane(threads: Threads, large: Array, compute: Callable[[slice], None]) -> None:
+    """Computes blocks of planes, sized by those of the larger side."""
+    in_blocks(threads, math.prod(large.shape[:-2]), math.prod(large.shape[-2:]), compute)
+
+
+# --- the largest, with its index --------------------------------------------------------------------
+
+_WINDOW = (
+    "const aclIntArray* kernelSize, const aclIntArray* stride, const aclIntArray* padding, "
+    "const aclIntArray* dilation, bool ceilMode"
+)
+_LARGEST = "const aclTensor* self, " + _WINDOW + ", aclTensor* out, aclTensor* indices"
+_OF_LARGEST = (
+    "const aclTensor* gradOutput, const aclTensor* self, const aclTensor* indices, "
+    + _WINDOW
+    + ", aclTensor* gradInput"
+)
+
+
+@POOLING.operator(
+    prototype("aclnnMaxPool2dWithIndices", _LARGEST),
+    outputs=("out", "indices"),
+    missing_on=(ASCEND310B,),
+    checks=(
+        NotNull(("self", *_NAMES, "out", "indices")),
+        TypeIn(("self", "out"), FLOATS),
+        SameType(("out",), "self"),
+        TypeIn(("indices",), INDEXES),
+        _planes("self"),
+        _lists(_NAMES),
+        _OUT,
+        HasShape("indices", _POOLED, _pooled),
+    ),
+)
+def max_pool_with_indices(call: Call) -> Work:
+    """The largest element of each window, and where it is.
+
+    $$out_{h,w} = \\max_{m,n} self_{stride_0 h - padding_0 + dilation_0 m, \\; stride_1 w - padding_1 +
+    dilation_1 n}$$
+
+    indices are places in the plane, row by row; of equal elements, that of the first. What lies outside of
+    the plane is never the largest. NaN is larger than any number, the first of several. With ceilMode, a
+    last window may lie partly outside, unless it begins there. No stride is that of kernelSize.
+
+    - Planes are the last two dimensions of three or four.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnMaxPool2dWithIndices (hicann/ops-nn,
+    pooling/max_pool3d_with_argmax_v2); the order of checks is not documented.
+    """
+    windows = _windows(call)
+
+    def compute(arrays: Arrays, threads: Threads) -> None:
+        planes, out = _flat(arrays["self"]), _flat(arrays["out"])
+        places = np.empty(out.shape, np.int64)
+
+        def block(cut: slice) -> None:
+            places[cut] = windows.largest(planes[cut], out[cut])
+
+        _by_plane(threads, planes, block)
+        np.copyto(arrays["indices"], places.reshape(arrays["indices"].shape), casting="unsafe")
+
+    return staged(call, compute, ("self",), ("out", "indices"), raw=("indices",))
+
+
+@POOLING.operator(
+    prototype("aclnnMaxPool2dWithIndicesBackward", _OF_LARGEST),
+    outputs=("gradInput",),
+    missing_on=(ASCEND310B,),
+    checks=(
+        NotNull(("gradOutput", "self", "indices", *_NAMES, "gradInput")),
+        TypeIn(("gradOutput", "self", "gradInput"), FLOATS),
+        SameType(("gradOutput", "gradInput"), "self"),
+        TypeIn(("indices",), INDEXES),
+        _planes("self"),
+        _lists(_NAMES),
+        _GRAD,
+        HasShape("indices", _POOLED, _pooled),
+        SameShape(("gradInput",), "self"),
+    ),
+)
+def max_pool_with_indices_backward(call: Call) -> Work:
+    """Gradient of the largest element of each window, by its index.
+
+    Every element gets the sum of the gradients of the windows of which it is the largest. An index that is
+    no place of the plane makes the execution fail, before anything is written.
+
+    - Sums are in DOUBLE, in the order of the windows, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnMaxPool2dWithIndicesBackward (hicann/ops-nn,
+    pooling/max_pool3d_grad_with_argmax); the order of checks is not documented.
+    """
+    name = call.signature.name
+
+    def compute(arrays: Arrays, threads: Threads) -> None:
+        grad, out = _flat(arrays["gradOutput"]), _flat(arrays["gradInput"])
+        size = out.shape[1] * out.shape[2]
+        places = _flat(places_of(arrays["indices"], size, name))
+
+        def block(cut: slice) -> None:
+            count = cut.stop - cut.start
+            # Places in the block, not in the plane, so that one pass adds all planes up.
+            flat = places[cut] + (np.arange(count) * size)[:, np.newaxis, np.newaxis]
+            sums = np.bincount(flat.reshape(-1), grad[cut].reshape(-1), count * size)
+            out[cut] = sums.reshape(out[cut].shape)
+
+        _by_plane(threads, out, block)
+
+    return staged(call, compute, ("gradOutput", "indices"), ("gradInput",), raw=("indices",))
+
+
+# --- the largest, with a mask -----------------------------------------------------------------------
+
+_MASK_BLOCK = 16
+
+
+def _mask_shape(call: Call) -> Shape:
+    windows = _windows(call)
+    blocks = -(-windows.points[0] * windows.points[1] // _MASK_BLOCK) + 1
+    return (*call.tensor("self").shape[:-2], windows.places, blocks * 2 * _MASK_BLOCK)
+
+
+_MASKED = HasShape(
+    "indices",
+    "the planes of self, with a row for each place of the kernel and 32 bytes for each 16 windows, and 32 "
+    "more",
+    _mask_shape,
+)
+_ONE_STEP = Holds("dilation is 1", _no_dilation)
+
+
+@POOLING.operator(
+    prototype("aclnnMaxPool2dWithMask", _LARGEST),
+    outputs=("out", "indices"),
+    missing_on=(ASCEND310B, ASCEND950),
+    checks=(
+        NotNull(("self", *_NAMES, "out", "indices")),
+        TypeIn(("self", "out"), FLOATS),
+        SameType(("out",), "self"),
+        TypeIn(("indices",), (dtypes.INT8,)),
+        _planes("self"),
+        _lists(_NAMES),
+        _ONE_STEP,
+        _OUT,
+        _MASKED,
+    ),
+)
+def max_pool_with_mask(call: Call) -> Work:
+    """The largest element of each window, and a mask that tells which one it is.
+
+    $$out_{h,w} = \\max_{m,n} self_{stride_0 h - padding_0 + m, \\; stride_1 w - padding_1 + n}$$
+
+    The mask is for aclnnMaxPool2dWithMaskBackward alone: its layout is a device's own, and the one here is
+    not that of any. Row k of a plane's mask has a byte for each window, 1 where the largest element is at
+    place k of the kernel; the rest is 0. What else is said of aclnnMaxPool2dWithIndices holds.
+
+    - Planes are the last two dimensions of three or four.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnMaxPool2dWithMask (hicann/ops-nn,
+    pooling/max_pool3d_with_argmax_v2), for all but the mask's layout; the order of checks is not
+    documented.
+    """
+    windows = _windows(call)
+
+    def compute(arrays: Arrays, threads: Threads) -> None:
+        planes, out = _flat(arrays["self"]), _flat(arrays["out"])
+        points = out.shape[1] * out.shape[2]
+        mask = np.zeros((len(planes), *arrays["indices"].shape[-2:]), np.int8)
+
+        def block(cut: slice) -> None:
+            numbers = windows.largest(planes[cut], out[cut], numbers=True)
+            flat = numbers.reshape(len(numbers), 1, points)
+            mask[cut, :, :points] = flat == np.arange(windows.places)[:, np.newaxis]
+
+        _by_plane(threads, planes, block)
+        np.copyto(arrays["indices"], mask.reshape(arrays["indices"].shape))
+
+    return staged(call, compute, ("self",), ("out", "indices"), raw=("indices",))
+
+
+@POOLING.operator(
+    prototype("aclnnMaxPool2dWithMaskBackward", _OF_LARGEST),
+    outputs=("gradInput",),
+    missing_on=(ASCEND310B, ASCEND950),
+    checks=(
+        NotNull(("gradOutput", "self", "indices", *_NAMES, "gradInput")),
+        TypeIn(("gradOutput", "self", "gradInput"), FLOATS),
+        SameType(("gradOutput", "gradInput"), "self"),
+        TypeIn(("indices",), (dtypes.INT8,)),
+        _planes("self"),
+        _lists(_NAMES),
+        _ONE_STEP,
+        _GRAD,
+        _MASKED,
+        SameShape(("gradInput",), "self"),
+    ),
+)
+def max_pool_with_mask_backward(call: Call) -> Work:
+    """Gradient of the largest element of each window, by the mask of aclnnMaxPool2dWithMask.
+
+    Every element gets the sum of the gradients of the windows of which it is the largest. The mask must be
+    this server's: see there.
+
+    - Computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnMaxPool2dWithMaskBackward (hicann/ops-nn,
+    pooling/max_pool3d_grad_with_argmax), for all but the mask's layout; the order of checks is not
+    documented.
+    """
+    windows = _windows(call)
+
+    def compute(arrays: Arrays, threads: Threads) -> None:
+        grad, out = _flat(arrays["gradOutput"]), _flat(arrays["gradInput"])
+        points = grad.shape[1] * grad.shape[2]
+        mask = _flat(arrays["indices"])[:, :, :points]
+
+        def block(cut: slice) -> None:
+            numbers = np.argmax(mask[cut], axis=1).reshape(grad[cut].shape)
+            out[cut] = 0
+            windows.spread_numbers(grad[cut], numbers, out[cut])
+
+        _by_plane(threads, out, block)
+
+    return staged(call, compute, ("gradOutput", "indices"), ("gradInput",), raw=("indices",))
+
+
+# --- means ------------------------------------------------------------------------------------------
+
+
+def _divisors(call: Call, windows: Windows) -> Any:  # noqa: ANN401 - a number or one for each point
+    if call["divisorOverride"]:
+        return np.float32(call["divisorOverride"])
+    return windows.areas if call["countIncludePad"] else windows.counts
+
+
+_MEAN_LISTS = ("kernelSize", "strides", "paddings")
+_MEAN_GRADIENT_LISTS = ("kernelSize", "stride", "padding")
+
+
+@POOLING.operator(
+    """
+    aclnnStatus aclnnAvgPool2dGetWorkspaceSize(
+        const aclTensor* self, const aclIntArray* kernelSize, const aclIntArray* strides,
+        const aclIntArray* paddings, const bool ceilMode, const bool countIncludePad,
+        const int64_t divisorOverride, const int8_t cubeMathType, aclTensor* out,
+        uint64_t* workspaceSize, aclOpExecutor** executor)
+    """,
+    outputs=("out",),
+    missing_on=(ASCEND310B,),
+    checks=(
+        NotNull(("self", *_MEAN_LISTS, "out")),
+        TypeIn(("self", "out"), FLOATS),
+        SameType(("out",), "self"),
+        OneOf("cubeMathType", _CUBE),
+        _planes("self"),
+        _lists(_MEAN_LISTS),
+        _OUT,
+    ),
+)
+def avg_pool(call: Call) -> Work:
+    """The mean of each window.
+
+    $$out_{h,w} = \\frac{1}{d} \\sum_{m,n} self_{strides_0 h - paddings_0 + m, \\; strides_1 w - paddings_1
+    + n}$$
+
+    d is divisorOverride, where it is not 0; else the elements of the window, with countIncludePad those in
+    the padding as well, but none behind it. With ceilMode, a last window may lie partly outside, unless it
+    begins there. No strides are those of kernelSize. cubeMathType makes no difference here.
+
+    - Planes are the last two dimensions of three or four.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnAvgPool2d (hicann/ops-nn, pooling/avg_pool3_d); the order of
+    checks is not documented.
+    """
+    windows = _windows(call)
+    divisors = _divisors(call, windows)
+
+    def compute(arrays: Arrays, threads: Threads) -> None:
+        planes, out = _flat(arrays["self"]), _flat(arrays["out"])
+
+        def block(cut: slice) -> None:
+            windows.total(planes[cut], out[cut])
+            np.divide(out[cut], divisors, out=out[cut])
+
+        _by_plane(threads, planes, block)
+
+    return staged(call, compute, ("self",), ("out",))
+
+
+@POOLING.operator(
+    """
+    aclnnStatus aclnnAvgPool2dBackwardGetWorkspaceSize(
+        const aclTensor* gradOutput, const aclTensor* self, const aclIntArray* kernelSize,
+        const aclIntArray* stride, const aclIntArray* padding, bool ceilMode, bool countIncludePad,
+        int64_t divisorOverride, int8_t cubeMathType, aclTensor* gradInput,
+        uint64_t* workspaceSize, aclOpExecutor** executor)
+    """,
+    outputs=("gradInput",),
+    missing_on=(ASCEND310B,),
+    checks=(
+        NotNull(("gradOutput", "self", *_MEAN_GRADIENT_LISTS, "gradInput")),
+        TypeIn(("gradOutput", "self", "gradInput"), FLOATS),
+        SameType(("gradOutput", "gradInput"), "self"),
+        OneOf("cubeMathType", _CUBE),
+        _planes("self"),
+        _lists(_MEAN_GRADIENT_LISTS),
+        _GRAD,
+        SameShape(("gradInput",), "self"),
+    ),
+)
+def avg_pool_backward(call: Call) -> Work:
+    """Gradient of the mean of each window.
+
+    Every element gets the sum of gradOutput / d over the windows that see it; d and the other parameters
+    are those of aclnnAvgPool2d.
+
+    - Computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnAvgPool2dBackward (hicann/ops-nn, pooling/avg_pool3_d_grad);
+    the order of checks is not documented.
+    """
+    windows = _windows(call)
+    divisors = _divisors(call, windows)
+
+    def compute(arrays: Arrays, threads: Threads) -> None:
+        grad, out = _flat(arrays["gradOutput"]), _flat(arrays["gradInput"])
+
+        def block(cut: slice) -> None:
+            out[cut] = 0
+            windows.spread(grad[cut] / divisors, out[cut])
+
+        _by_plane(threads, out, block)
+
+    return staged(call, compute, ("gradOutput",), ("gradInput",))
+
+
+# --- means of a given number ------------------------------------------------------------------------
+
+
+def _check_output_size(call: Call) -> None:
+    size = tuple(call["outputSize"])
+    if len(size) != 2 or min(size) < 1:
+        raise call.invalid(
+            "outputSize", f"outputSize is {list(size)}; it must have 2 numbers above 0"
+        )
+
+
+def _adapted(call: Call) -> Shape:
+    return (*call.tensor("self").shape[:-2], *call["outputSize"])
+
+
+@POOLING.operator(
+    prototype(
+        "aclnnAdaptiveAvgPool2d",
+        "const aclTensor* self, const aclIntArray* outputSize, aclTensor* out",
+    ),
+    outputs=("out",),
+    missing_on=(ASCEND310B,),
+    checks=(
+        NotNull(("self", "outputSize", "out")),
+        TypeIn(("self", "out"), FLOATS),
+        SameType(("out",), "self"),
+        _planes("self"),
+        Holds("outputSize has 2 numbers above 0", _check_output_size),
+        HasShape("out", "the planes of self, of outputSize", _adapted),
+    ),
+)
+def adaptive_avg_pool(call: Call) -> Work:
+    """The means of as many parts of each plane as the output has points.
+
+    Part i of n along a dimension of size s is from floor(i s / n) up to ceil((i + 1) s / n); parts may
+    overlap.
+
+    - Planes are the last two dimensions of three or four.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnAdaptiveAvgPool2d (hicann/ops-nn,
+    pooling/adaptive_avg_pool3d); the order of checks is not documented.
+    """
+
+    def compute(arrays: Arrays, threads: Threads) -> None:
+        planes, out = _flat(arrays["self"]), _flat(arrays["out"])
+        _by_plane(threads, planes, lambda cut: mean_shares(planes[cut], out[cut]))
+
+    return staged(call, compute, ("self",), ("out",))
+
+
+def _check_same_planes(call: Call) -> None:
+    grad, own = call.tensor("gradOutput").shape, call.tensor("self").shape
+    if len(grad) != len(own) or grad[:-2] != own[:-2]:
+        raise call.invalid(
+            "gradOutput",
+            f"gradOutput has shape {list(grad)}; it must have as many planes as {list(own)} of self",
+        )
+
+
+@POOLING.operator(
+    prototype(
+        "aclnnAdaptiveAvgPool2dBackward",
+        "const aclTensor* gradOutput, const aclTensor* self, aclTensor* out",
+    ),
+    outputs=("out",),
+    missing_on=(ASCEND310B,),
+    checks=(
+        NotNull(("gradOutput", "self", "out")),
+        TypeIn(("gradOutput", "self", "out"), FLOATS),
+        SameType(("gradOutput", "out"), "self"),
+        _planes("gradOutput", "self"),
+        Holds("gradOutput has as many planes as self", _check_same_planes),
+        SameShape(("out",), "self"),
+    ),
+)
+def adaptive_avg_pool_backward(call: Call) -> Work:
+    """Gradient of the means of as many parts of each plane as gradOutput has points.
+
+    Every element gets the sum, over the parts that it is in, of the part's gradient divided by its elements.
+
+    - Computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnAdaptiveAvgPool2dBackward (hicann/ops-nn,
+    pooling/adaptive_avg_pool3d_grad); the order of checks is not documented.
+    """
+
+    def compute(arrays: Arrays, threads: Threads) -> None:
+        grad, out = _flat(arrays["gradOutput"]), _flat(arrays["out"])
+
+        def block(cut: slice) -> None:
+            out[cut] = 0
+            spread_shares(grad[cut], out[cut])
+
+        _by_plane(threads, out, block)
+
+    return staged(call, compute, ("gradOutput",), ("out",))
