@@ -3509,6 +3509,1705 @@ def aclnnFmodTensor(
     execute("aclnnFmodTensor", workspace, workspaceSize, executor, stream)
 
 
+def aclnnForeachAbsGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Magnitudes of a list's tensors.
+
+    $$out_i = |x_i|$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAbs (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAbs",
+        (
+            x,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAbs(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAbs", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddListGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    alpha: TensorLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Sums of two lists' tensors, the second scaled by the number in a tensor.
+
+    $$out_i = x1_i + alpha \\cdot x2_i$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddList (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        alpha: const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddList",
+        (
+            x1,
+            x2,
+            alpha,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddListV2GetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    alpha: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Sums of two lists' tensors, the second scaled by a number.
+
+    $$out_i = x1_i + alpha \\cdot x2_i$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddListV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        alpha: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddListV2",
+        (
+            x1,
+            x2,
+            alpha,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddListV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddListV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddScalarGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: TensorLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors plus the number in a tensor, place by place.
+
+    $$out_i = x_i + scalar$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddScalar (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalar: const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddScalar",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddScalarListGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalars: Sequence[ScalarLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors plus a number of their own, place by place.
+
+    $$out_i = x_i + scalars_i$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddScalarList (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalars: const aclScalarList*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddScalarList",
+        (
+            x,
+            scalars,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddScalarList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddScalarList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddScalarV2GetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors plus a number, place by place.
+
+    $$out_i = x_i + scalar$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddScalarV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalar: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddScalarV2",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddScalarV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddScalarV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddcdivScalarGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    x3: Sequence[TensorLike],
+    scalar: TensorLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors plus the quotients of two other lists', scaled by the number in a tensor.
+
+    $$out_i = x1_i + scalar \\cdot (x2_i / x3_i)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddcdivScalar (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x3: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalar: const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddcdivScalar",
+        (
+            x1,
+            x2,
+            x3,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddcdivScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddcdivScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddcdivScalarListGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    x3: Sequence[TensorLike],
+    scalars: TensorLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors plus the quotients of two other lists', scaled by an element of a tensor each.
+
+    $$out_i = x1_i + scalars_i \\cdot (x2_i / x3_i)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddcdivScalarList (hicann/ops-nn,
+    foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x3: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalars: const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddcdivScalarList",
+        (
+            x1,
+            x2,
+            x3,
+            scalars,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddcdivScalarList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddcdivScalarList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddcdivScalarV2GetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    x3: Sequence[TensorLike],
+    scalar: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors plus the quotients of two other lists', scaled by a number.
+
+    $$out_i = x1_i + scalar \\cdot (x2_i / x3_i)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddcdivScalarV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x3: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalar: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddcdivScalarV2",
+        (
+            x1,
+            x2,
+            x3,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddcdivScalarV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddcdivScalarV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddcmulScalarGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    x3: Sequence[TensorLike],
+    scalar: TensorLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors plus the products of two other lists', scaled by the number in a tensor.
+
+    $$out_i = x1_i + scalar \\cdot (x2_i \\cdot x3_i)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddcmulScalar (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x3: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalar: const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddcmulScalar",
+        (
+            x1,
+            x2,
+            x3,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddcmulScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddcmulScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddcmulScalarListGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    x3: Sequence[TensorLike],
+    scalars: TensorLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors plus the products of two other lists', scaled by an element of a tensor each.
+
+    $$out_i = x1_i + scalars_i \\cdot (x2_i \\cdot x3_i)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddcmulScalarList (hicann/ops-nn,
+    foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x3: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalars: const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddcmulScalarList",
+        (
+            x1,
+            x2,
+            x3,
+            scalars,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddcmulScalarList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddcmulScalarList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachAddcmulScalarV2GetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    x3: Sequence[TensorLike],
+    scalar: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors plus the products of two other lists', scaled by a number.
+
+    $$out_i = x1_i + scalar \\cdot (x2_i \\cdot x3_i)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachAddcmulScalarV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x3: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalar: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachAddcmulScalarV2",
+        (
+            x1,
+            x2,
+            x3,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachAddcmulScalarV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachAddcmulScalarV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachCopyGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Copies of a list's tensors.
+
+    $$out_i = x_i$$
+
+
+
+    Source: the public documentation of aclnnForeachCopy (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT8, INT16, INT32, INT64, UINT8, BOOL.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachCopy",
+        (
+            x,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachCopy(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachCopy", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachDivListGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Quotients of two lists' tensors.
+
+    $$out_i = x1_i / x2_i$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachDivList (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachDivList",
+        (
+            x1,
+            x2,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachDivList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachDivList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachDivScalarGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: TensorLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors by the number in a tensor, place by place.
+
+    $$out_i = x_i / scalar$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachDivScalar (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalar: const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachDivScalar",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachDivScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachDivScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachDivScalarListGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalars: Sequence[ScalarLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors by a number of their own, place by place.
+
+    $$out_i = x_i / scalars_i$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachDivScalarList (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalars: const aclScalarList*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachDivScalarList",
+        (
+            x,
+            scalars,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachDivScalarList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachDivScalarList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachDivScalarV2GetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors by a number, place by place.
+
+    $$out_i = x_i / scalar$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachDivScalarV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalar: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachDivScalarV2",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachDivScalarV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachDivScalarV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachExpGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Exponentials of a list's tensors.
+
+    $$out_i = e^{x_i}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachExp (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachExp",
+        (
+            x,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachExp(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachExp", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachLerpListGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    weight: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Linear interpolation between two lists' tensors, by those of a third.
+
+    $$out_i = x1_i + weight_i \\cdot (x2_i - x1_i)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachLerpList (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        weight: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachLerpList",
+        (
+            x1,
+            x2,
+            weight,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachLerpList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachLerpList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachLerpScalarGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    weight: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Linear interpolation between two lists' tensors, by a number.
+
+    $$out_i = x1_i + weight \\cdot (x2_i - x1_i)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachLerpScalar (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        weight: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachLerpScalar",
+        (
+            x1,
+            x2,
+            weight,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachLerpScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachLerpScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachMaximumListGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The larger of two lists' elements.
+
+    $$out_i = \\max(x1_i, x2_i)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachMaximumList (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachMaximumList",
+        (
+            x1,
+            x2,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachMaximumList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachMaximumList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachMaximumScalarV2GetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements of a list's tensors, at least a number.
+
+    $$out_i = \\max(x_i, scalar)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachMaximumScalarV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalar: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachMaximumScalarV2",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachMaximumScalarV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachMaximumScalarV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachMinimumListGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The smaller of two lists' elements.
+
+    $$out_i = \\min(x1_i, x2_i)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachMinimumList (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachMinimumList",
+        (
+            x1,
+            x2,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachMinimumList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachMinimumList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachMinimumScalarV2GetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements of a list's tensors, at most a number.
+
+    $$out_i = \\min(x_i, scalar)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachMinimumScalarV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalar: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachMinimumScalarV2",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachMinimumScalarV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachMinimumScalarV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachMulListGetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Products of two lists' tensors.
+
+    $$out_i = x1_i \\cdot x2_i$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachMulList (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachMulList",
+        (
+            x1,
+            x2,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachMulList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachMulList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachMulScalarGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: TensorLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors times the number in a tensor, place by place.
+
+    $$out_i = x_i \\cdot scalar$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachMulScalar (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalar: const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachMulScalar",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachMulScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachMulScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachMulScalarListGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalars: Sequence[ScalarLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors times a number of their own, place by place.
+
+    $$out_i = x_i \\cdot scalars_i$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachMulScalarList (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalars: const aclScalarList*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachMulScalarList",
+        (
+            x,
+            scalars,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachMulScalarList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachMulScalarList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachMulScalarV2GetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors times a number, place by place.
+
+    $$out_i = x_i \\cdot scalar$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachMulScalarV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalar: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachMulScalarV2",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachMulScalarV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachMulScalarV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachNegGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Negatives of a list's tensors.
+
+    $$out_i = -x_i$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachNeg (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachNeg",
+        (
+            x,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachNeg(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachNeg", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachNormGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Norms of a list's tensors, of all their elements.
+
+    $$out_i = \\left(\\sum |x_i|^{scalar}\\right)^{1 / scalar}$$
+
+    - Of 0 the number of elements that are not 0; of infinity the largest magnitude.
+    - Powers are of FLOAT, their sums DOUBLE, rounded once. Of an empty tensor it is 0.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnForeachNorm (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalar: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachNorm",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachNorm(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachNorm", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachPowScalarV2GetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Powers of a list's tensors, with a number as the exponent.
+
+    $$out_i = x_i^{scalar}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachPowScalarV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        scalar: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachPowScalarV2",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachPowScalarV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachPowScalarV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachReciprocalGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Reciprocals of a list's tensors.
+
+    $$out_i = \\frac{1}{x_i}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachReciprocal (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachReciprocal",
+        (
+            x,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachReciprocal(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachReciprocal", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachSqrtGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Square roots of a list's tensors.
+
+    $$out_i = \\sqrt{x_i}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachSqrt (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachSqrt",
+        (
+            x,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachSqrt(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachSqrt", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachSubListV2GetWorkspaceSize(
+    x1: Sequence[TensorLike],
+    x2: Sequence[TensorLike],
+    alpha: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Differences of two lists' tensors, the second scaled by a number.
+
+    $$out_i = x1_i - alpha \\cdot x2_i$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachSubListV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x1: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        x2: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        alpha: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachSubListV2",
+        (
+            x1,
+            x2,
+            alpha,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachSubListV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachSubListV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachSubScalarGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: TensorLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors minus the number in a tensor, place by place.
+
+    $$out_i = x_i - scalar$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachSubScalar (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalar: const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachSubScalar",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachSubScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachSubScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachSubScalarListGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalars: Sequence[ScalarLike],
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors minus a number of their own, place by place.
+
+    $$out_i = x_i - scalars_i$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachSubScalarList (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalars: const aclScalarList*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachSubScalarList",
+        (
+            x,
+            scalars,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachSubScalarList(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachSubScalarList", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachSubScalarV2GetWorkspaceSize(
+    x: Sequence[TensorLike],
+    scalar: ScalarLike,
+    out: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tensors minus a number, place by place.
+
+    $$out_i = x_i - scalar$$
+
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+      an input.
+
+    Source: the public documentation of aclnnForeachSubScalarV2 (hicann/ops-nn, foreach).
+
+    Args:
+        x: const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+        scalar: const aclScalar*.
+        out: output aclTensorList*.
+    """
+    return get_workspace_size(
+        "aclnnForeachSubScalarV2",
+        (
+            x,
+            scalar,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachSubScalarV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachSubScalarV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnForeachZeroInplaceGetWorkspaceSize(
+    x: Sequence[TensorLike],
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Fills a list's tensors with 0.
+
+    $$x_i = 0$$
+
+
+
+    Source: the public documentation of aclnnForeachZeroInplace (hicann/ops-nn, foreach).
+
+    Args:
+        x: output const aclTensorList* of FLOAT, FLOAT16, BF16, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+    """
+    return get_workspace_size(
+        "aclnnForeachZeroInplace",
+        (x,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachZeroInplace(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachZeroInplace", workspace, workspaceSize, executor, stream)
+
+
 def aclnnGatherV2GetWorkspaceSize(
     self: TensorLike,
     dim: int,
@@ -12178,6 +13877,471 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out",),
+        (),
+    ),
+    "aclnnForeachAbs": (
+        """
+        aclnnStatus aclnnForeachAbsGetWorkspaceSize(
+            const aclTensorList* x,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddList": (
+        """
+        aclnnStatus aclnnForeachAddListGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclTensor* alpha,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddListV2": (
+        """
+        aclnnStatus aclnnForeachAddListV2GetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclScalar* alpha,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddScalar": (
+        """
+        aclnnStatus aclnnForeachAddScalarGetWorkspaceSize(
+            const aclTensorList* x,
+            const aclTensor* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddScalarList": (
+        """
+        aclnnStatus aclnnForeachAddScalarListGetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalarList* scalars,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddScalarV2": (
+        """
+        aclnnStatus aclnnForeachAddScalarV2GetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalar* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddcdivScalar": (
+        """
+        aclnnStatus aclnnForeachAddcdivScalarGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclTensorList* x3,
+            const aclTensor* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddcdivScalarList": (
+        """
+        aclnnStatus aclnnForeachAddcdivScalarListGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclTensorList* x3,
+            const aclTensor* scalars,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddcdivScalarV2": (
+        """
+        aclnnStatus aclnnForeachAddcdivScalarV2GetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclTensorList* x3,
+            const aclScalar* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddcmulScalar": (
+        """
+        aclnnStatus aclnnForeachAddcmulScalarGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclTensorList* x3,
+            const aclTensor* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddcmulScalarList": (
+        """
+        aclnnStatus aclnnForeachAddcmulScalarListGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclTensorList* x3,
+            const aclTensor* scalars,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachAddcmulScalarV2": (
+        """
+        aclnnStatus aclnnForeachAddcmulScalarV2GetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclTensorList* x3,
+            const aclScalar* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachCopy": (
+        """
+        aclnnStatus aclnnForeachCopyGetWorkspaceSize(
+            const aclTensorList* x,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachDivList": (
+        """
+        aclnnStatus aclnnForeachDivListGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachDivScalar": (
+        """
+        aclnnStatus aclnnForeachDivScalarGetWorkspaceSize(
+            const aclTensorList* x,
+            const aclTensor* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachDivScalarList": (
+        """
+        aclnnStatus aclnnForeachDivScalarListGetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalarList* scalars,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachDivScalarV2": (
+        """
+        aclnnStatus aclnnForeachDivScalarV2GetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalar* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachExp": (
+        """
+        aclnnStatus aclnnForeachExpGetWorkspaceSize(
+            const aclTensorList* x,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachLerpList": (
+        """
+        aclnnStatus aclnnForeachLerpListGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclTensorList* weight,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachLerpScalar": (
+        """
+        aclnnStatus aclnnForeachLerpScalarGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclScalar* weight,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachMaximumList": (
+        """
+        aclnnStatus aclnnForeachMaximumListGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachMaximumScalarV2": (
+        """
+        aclnnStatus aclnnForeachMaximumScalarV2GetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalar* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachMinimumList": (
+        """
+        aclnnStatus aclnnForeachMinimumListGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachMinimumScalarV2": (
+        """
+        aclnnStatus aclnnForeachMinimumScalarV2GetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalar* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachMulList": (
+        """
+        aclnnStatus aclnnForeachMulListGetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachMulScalar": (
+        """
+        aclnnStatus aclnnForeachMulScalarGetWorkspaceSize(
+            const aclTensorList* x,
+            const aclTensor* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachMulScalarList": (
+        """
+        aclnnStatus aclnnForeachMulScalarListGetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalarList* scalars,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachMulScalarV2": (
+        """
+        aclnnStatus aclnnForeachMulScalarV2GetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalar* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachNeg": (
+        """
+        aclnnStatus aclnnForeachNegGetWorkspaceSize(
+            const aclTensorList* x,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachNorm": (
+        """
+        aclnnStatus aclnnForeachNormGetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalar* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachPowScalarV2": (
+        """
+        aclnnStatus aclnnForeachPowScalarV2GetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalar* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachReciprocal": (
+        """
+        aclnnStatus aclnnForeachReciprocalGetWorkspaceSize(
+            const aclTensorList* x,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachSqrt": (
+        """
+        aclnnStatus aclnnForeachSqrtGetWorkspaceSize(
+            const aclTensorList* x,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachSubListV2": (
+        """
+        aclnnStatus aclnnForeachSubListV2GetWorkspaceSize(
+            const aclTensorList* x1,
+            const aclTensorList* x2,
+            const aclScalar* alpha,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachSubScalar": (
+        """
+        aclnnStatus aclnnForeachSubScalarGetWorkspaceSize(
+            const aclTensorList* x,
+            const aclTensor* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachSubScalarList": (
+        """
+        aclnnStatus aclnnForeachSubScalarListGetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalarList* scalars,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachSubScalarV2": (
+        """
+        aclnnStatus aclnnForeachSubScalarV2GetWorkspaceSize(
+            const aclTensorList* x,
+            const aclScalar* scalar,
+            aclTensorList* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnForeachZeroInplace": (
+        """
+        aclnnStatus aclnnForeachZeroInplaceGetWorkspaceSize(
+            const aclTensorList* x,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("x",),
         (),
     ),
     "aclnnGatherV2": (

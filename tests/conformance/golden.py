@@ -29,8 +29,8 @@ class Golden:
     operator: str
     name: str
     inputs: Mapping[str, Value]
-    outputs: Mapping[str, Array]
-    """What is in each output afterwards."""
+    outputs: Mapping[str, Array | list[Array]]
+    """What is in each output afterwards, or in each tensor of a list."""
     tolerance: float
     """Relative and absolute; 0 is equality."""
 
@@ -55,7 +55,7 @@ def _golden(row: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str) ->
         row["case"],
         {name: _value(arrays, f"{prefix}/{name}", value) for name, value in given.items()},
         {
-            name: _array(arrays, f"{prefix}/{name}{'.after' if name in given else ''}", value)
+            name: _result(arrays, f"{prefix}/{name}{'.after' if name in given else ''}", value)
             for name, value in results.items()
         },
         row["rtol"],
@@ -68,6 +68,8 @@ def _value(arrays: Mapping[str, Array], key: str, given: Mapping[str, Any]) -> V
             return _array(arrays, key, given)
         case "list":
             return [_array(arrays, f"{key}.{n}", row) for n, row in enumerate(given["rows"])]
+        case "scalars":
+            return [Scalar(row["value"], row["dtype"]) for row in given["rows"]]
         case "scalar":
             return Scalar(given["value"], given["dtype"])
         case "type":
@@ -75,6 +77,14 @@ def _value(arrays: Mapping[str, Array], key: str, given: Mapping[str, Any]) -> V
         case "none":
             return None
     return given["value"]
+
+
+def _result(
+    arrays: Mapping[str, Array], key: str, described: Mapping[str, Any]
+) -> Array | list[Array]:
+    if "rows" in described:
+        return [_array(arrays, f"{key}.{n}", row) for n, row in enumerate(described["rows"])]
+    return _array(arrays, key, described)
 
 
 def _array(arrays: Mapping[str, Array], key: str, described: Mapping[str, Any]) -> Array:

@@ -12,6 +12,7 @@ from tests.data.golden_record import (
     GENERATOR,
     INTEGERS,
     NAMES,
+    Function,
     case,
     exact,
     uniform,
@@ -178,4 +179,84 @@ def extremes() -> None:
                 case("aclnnMinDim", f"{kind}-{dim}", given, {"out": values, "indices": places}, 0)
 
 
-FAMILIES = (selected, bits, divisions, forms, masked, extremes)
+# --- lists of tensors -----------------------------------------------------------------------------
+
+
+def foreach() -> None:
+    """Arithmetic on lists of tensors."""
+    for kind in (*FLOATS, "INT32"):
+        _lists(
+            [[uniform(shape, kind, 1, 4) for shape in ((3, 2), (), (5,))] for _ in range(3)], kind
+        )
+
+
+def _lists(lists: list[list[Tensor]], kind: str) -> None:
+    xs, ys, zs = lists
+    dtype, whole = xs[0].dtype, kind == "INT32"
+    number = (2, "INT64") if whole else (0.5, "FLOAT")
+    scalars = [(value, "INT64") for value in (1, 2, 3)]
+    one, few = torch.tensor([2], dtype=dtype), torch.tensor([1, 2, 3], dtype=dtype)
+    for word, function in (("Add", torch.add), ("Sub", torch.sub), ("Mul", torch.mul)):
+        _each(f"{word}ScalarV2", kind, {"x": xs, "scalar": number}, function, (number[0],))
+        _each(f"{word}Scalar", kind, {"x": xs, "scalar": one}, function, (2,))
+        outs = [function(exact(x), n).to(dtype) for x, n in zip(xs, (1, 2, 3), strict=True)]
+        case(f"aclnnForeach{word}ScalarList", kind, {"x": xs, "scalars": scalars}, {"out": outs})
+    pair = {"x1": xs, "x2": ys}
+    _each("MulList", kind, pair, torch.mul)
+    _each("MaximumList", kind, pair, torch.maximum)
+    _each("MinimumList", kind, pair, torch.minimum)
+    alpha: dict[str, Any] = {"alpha": number[0]}
+    _each("AddListV2", kind, pair | {"alpha": number}, torch.add, **alpha)
+    _each("SubListV2", kind, pair | {"alpha": number}, torch.sub, **alpha)
+    _each("AddList", kind, pair | {"alpha": one}, torch.add, alpha=2)
+    _each("MaximumScalarV2", kind, {"x": xs, "scalar": (2, "INT64")}, torch.clamp_min, (2,))
+    _each("MinimumScalarV2", kind, {"x": xs, "scalar": (2, "INT64")}, torch.clamp_max, (2,))
+    _each("Neg", kind, {"x": xs}, torch.neg)
+    _each("Abs", kind, {"x": [-x for x in xs]}, torch.abs)
+    case("aclnnForeachCopy", kind, {"x": xs}, {"out": xs}, 0)
+    case("aclnnForeachZeroInplace", kind, {"x": xs}, {"x": [torch.zeros_like(x) for x in xs]}, 0)
+    if whole:
+        return
+    _each("DivScalarV2", kind, {"x": xs, "scalar": number}, torch.div, (number[0],))
+    _each("DivScalar", kind, {"x": xs, "scalar": one}, torch.div, (2,))
+    outs = [(exact(x) / n).to(dtype) for x, n in zip(xs, (1, 2, 3), strict=True)]
+    case("aclnnForeachDivScalarList", kind, {"x": xs, "scalars": scalars}, {"out": outs})
+    _each("DivList", kind, pair, torch.div)
+    _each("PowScalarV2", kind, {"x": xs, "scalar": (1.5, "FLOAT")}, torch.pow, (1.5,))
+    for name, function in (("Sqrt", torch.sqrt), ("Reciprocal", torch.reciprocal)):
+        _each(name, kind, {"x": xs}, function)
+    _each("Exp", kind, {"x": xs}, torch.exp)
+    _each("LerpScalar", kind, pair | {"weight": (0.25, "FLOAT")}, torch.lerp, (0.25,))
+    _each("LerpList", kind, pair | {"weight": zs}, torch.lerp)
+    three = pair | {"x3": zs}
+    for word, function in (("Addcmul", torch.addcmul), ("Addcdiv", torch.addcdiv)):
+        _each(f"{word}ScalarV2", kind, three | {"scalar": number}, function, value=number[0])
+        _each(f"{word}Scalar", kind, three | {"scalar": one}, function, value=2)
+        outs = [
+            function(exact(x), exact(y), exact(z), value=n).to(dtype)
+            for x, y, z, n in zip(xs, ys, zs, (1, 2, 3), strict=True)
+        ]
+        case(f"aclnnForeach{word}ScalarList", kind, three | {"scalars": few}, {"out": outs})
+    for order in (0, 1, 2, 3, float("inf"), float("-inf")):
+        outs = [torch.linalg.vector_norm(exact(x), order).to(dtype) for x in xs]
+        given = {"x": xs, "scalar": (order, "FLOAT")}
+        case("aclnnForeachNorm", f"{kind}-{order}", given, {"out": outs})
+
+
+def _each(
+    name: str,
+    kind: str,
+    given: dict[str, Any],
+    function: Function,
+    numbers: tuple[float, ...] = (),
+    **keywords: float,
+) -> None:
+    lists = [value for value in given.values() if isinstance(value, list)]
+    outs = [
+        function(*map(exact, tensors), *numbers, **keywords).to(tensors[0].dtype)
+        for tensors in zip(*lists, strict=True)
+    ]
+    case(f"aclnnForeach{name}", kind, given, {"out": outs})
+
+
+FAMILIES = (selected, bits, divisions, forms, masked, extremes, foreach)

@@ -62,7 +62,7 @@ def case(
     operator: str,
     name: str,
     parameters: Mapping[str, Any],
-    outputs: Mapping[str, Tensor],
+    outputs: Mapping[str, Tensor | list[Tensor]],
     tolerance: float | None = None,
 ) -> None:
     """Records a case.
@@ -71,16 +71,18 @@ def case(
         operator: C name.
         name: name among the operator's cases.
         parameters: inputs; a scalar is a pair of a value and its element type.
-        outputs: expected outputs. Of one that is a parameter too, the parameter is what it is before.
+        outputs: expected outputs, tensors or lists of them. Of one that is a parameter too, the parameter is
+            what it is before.
         tolerance: relative and absolute, 0 for equality; else that of the outputs' types.
     """
     rows = {key: _parameter(f"{operator}/{name}/{key}", value) for key, value in parameters.items()}
     results = {
-        key: _tensor(f"{operator}/{name}/{key}{'.after' if key in rows else ''}", value)
+        key: _output(f"{operator}/{name}/{key}{'.after' if key in rows else ''}", value)
         for key, value in outputs.items()
     }
     if tolerance is None:
-        tolerance = max(TOLERANCES.get(row["dtype"], 0) for row in results.values())
+        written = [part for row in results.values() for part in row.get("rows", [row])]
+        tolerance = max(TOLERANCES.get(row["dtype"], 0) for row in written)
     INDEX.append(
         {
             "operator": operator,
@@ -99,11 +101,19 @@ def _parameter(key: str, value: Any) -> dict[str, Any]:  # noqa: ANN401
     if isinstance(value, list) and value and isinstance(value[0], Tensor):
         rows = [_parameter(f"{key}.{number}", tensor) for number, tensor in enumerate(value)]
         return {"kind": "list", "rows": rows}
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return {"kind": "scalars", "rows": [_parameter(key, number) for number in value]}
     if isinstance(value, torch.dtype):
         return {"kind": "type", "value": NAMES[value]}
     if isinstance(value, tuple):
         return {"kind": "scalar", "value": value[0], "dtype": value[1]}
     return {"kind": "none"} if value is None else {"kind": "value", "value": value}
+
+
+def _output(key: str, value: Tensor | list[Tensor]) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {"rows": [_tensor(f"{key}.{place}", tensor) for place, tensor in enumerate(value)]}
+    return _tensor(key, value)
 
 
 def _tensor(key: str, value: Tensor) -> dict[str, Any]:

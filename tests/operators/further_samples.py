@@ -9,6 +9,8 @@ import numpy as np
 
 from aclnn import dtypes
 from aclnn.tensors import Scalar
+from aclnn_server.operators.catalogue import built_in
+from tests.operators.calling import Argument
 from tests.operators.special_samples import Making, Values, numbers
 
 # --- results as large as their elements make them ------------------------------------------------------
@@ -99,6 +101,60 @@ def _samples(make: Making) -> Values:
     return {"self": make.numbers(*shape), "numsamples": 3, "replacement": True, "out": out}
 
 
+# --- lists of tensors -----------------------------------------------------------------------------------
+
+
+def _each(make: Making) -> Values:
+    """Three tensors in each list."""
+    shapes = (make.shape, make.shape[:1], make.shape)
+
+    def tensors() -> Argument:
+        return [make.numbers(*shape) for shape in shapes]
+
+    whole = make.dtype.kind in ("signed", "bool")
+    lists = {name: tensors() for name in ("x", "x1", "x2", "x3")}
+    return lists | {
+        "scalar": Scalar(2, "INT32") if whole else Scalar(0.5, "FLOAT"),
+        "out": [make.out(*shape) for shape in shapes],
+    }
+
+
+def _each_by_tensor(make: Making) -> Values:
+    one = np.full(1, 2, make.numpy)
+    return _each(make) | {"scalar": one, "alpha": one, "scalars": np.full(3, 2, make.numpy)}
+
+
+def _each_by_numbers(make: Making) -> Values:
+    return _each(make) | {"scalars": tuple(Scalar(number, "INT64") for number in (1, 2, 3))}
+
+
+def _each_by_list(make: Making) -> Values:
+    made = _each(make)
+    return made | {"weight": made["x3"]}
+
+
+def _each_norm(make: Making) -> Values:
+    return _each(make) | {"scalar": Scalar(2, "INT64"), "out": [make.out() for _ in range(3)]}
+
+
+_KINDS_OF_LISTS: dict[str, Callable[[Making], Values]] = {
+    "ScalarList": _each_by_numbers,
+    "AddcmulScalarList": _each_by_tensor,
+    "AddcdivScalarList": _each_by_tensor,
+    "Scalar": _each_by_tensor,
+    "AddList": _each_by_tensor,
+    "LerpScalar": _each,
+    "LerpList": _each_by_list,
+    "Norm": _each_norm,
+}
+"""By the end of the name, the longest that fits."""
+
+
+def _of_list(name: str) -> Callable[[Making], Values]:
+    fitting = [end for end in _KINDS_OF_LISTS if name.endswith(end)]
+    return _KINDS_OF_LISTS[max(fitting, key=len)] if fitting else _each
+
+
 FURTHER: dict[str, Callable[[Making], Values]] = {
     "MaskedSelect": _masked,
     "Nonzero": _positions,
@@ -109,6 +165,11 @@ FURTHER: dict[str, Callable[[Making], Values]] = {
         _with_bits,
     ),
     "ClampTensor": _between,
+    **{
+        name.removeprefix("aclnn"): _of_list(name)
+        for name in built_in()
+        if name.startswith("aclnnForeach")
+    },
     "Max": _whole_extreme,
     "Min": _whole_extreme,
     "ArgMin": _position,

@@ -32,10 +32,15 @@ class Sample:
 
     @property
     def outputs(self) -> dict[str, Array]:
-        rows = self.operator.signature.outputs
-        return {
-            row.name: self.values[row.name] for row in rows if self.values[row.name] is not None
-        }
+        """What is written, by name; of a list each tensor, by name and place."""
+        found: dict[str, Array] = {}
+        for row in self.operator.signature.outputs:
+            value = self.values[row.name]
+            if isinstance(value, list):
+                found |= {f"{row.name}[{place}]": array for place, array in enumerate(value)}
+            elif value is not None:
+                found[row.name] = value
+        return found
 
     def run(self, on: Device | None = None) -> dict[str, Array]:
         """Makes the call, and gives the outputs."""

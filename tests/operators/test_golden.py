@@ -126,11 +126,18 @@ def _compare(case: Case, arrays: Arrays, on: Device) -> str:
     call(case["operator"], *(values[name] for name in parameter_names(case["operator"])), on=on)
     for name, row in outputs.items():
         key = f"{case['case']}/{name}{'.after' if name in given else ''}"
-        try:
-            _assert_close(values[name], _array(arrays[key], row), case["rtol"], case["atol"])
-        except AssertionError as error:
-            return f"{case['case']}, {name}: {error}"
+        for place, (found, part) in enumerate(_parts(values[name], row)):
+            expected = _array(arrays[f"{key}.{place}" if "rows" in row else key], part)
+            try:
+                _assert_close(found, expected, case["rtol"], case["atol"])
+            except AssertionError as error:
+                return f"{case['case']}, {name}: {error}"
     return ""
+
+
+def _parts(found: Argument, row: Case) -> list[tuple[Array, Case]]:
+    """The arrays of an output with their descriptions: several of a list."""
+    return list(zip(found, row["rows"], strict=True)) if "rows" in row else [(found, row)]
 
 
 def _assert_close(found: Array, expected: Array, rtol: float, atol: float) -> None:
@@ -155,9 +162,13 @@ def _value(key: str, row: Case, arrays: Arrays) -> Argument:
             return _array(arrays[key], row)
         case "list":
             return [_array(arrays[f"{key}.{i}"], part) for i, part in enumerate(row["rows"])]
+        case "output" if "rows" in row:
+            return [_value(key, {"kind": "output", **part}, arrays) for part in row["rows"]]
         case "output":
             filling = 1 if row["dtype"] == "BOOL" else 77 if row["dtype"] == "UINT8" else -77
             return np.full(row["shape"], filling, dtypes.dtype(row["dtype"]).numpy)
+        case "scalars":
+            return tuple(Scalar(part["value"], part["dtype"]) for part in row["rows"])
         case "scalar":
             return Scalar(row["value"], row["dtype"])
         case "type":

@@ -83,14 +83,14 @@ def _integer_quotient(x: Array, y: Array, *, out: Array, scratch: Scratch) -> No
 
 def add_product(call: Call, dtype: DType) -> Kernel:
     """self + value * tensor1 * tensor2."""
-    return _add_scaled(np.multiply, number(call["value"], dtype))
+    return add_scaled(np.multiply, number(call["value"], dtype))
 
 
 def add_quotient(call: Call, dtype: DType) -> Kernel:
     """self + value * tensor1 / tensor2."""
     value = number(call["value"], dtype)
     if dtype.kind not in "iu":
-        return _add_scaled(np.divide, value)
+        return add_scaled(np.divide, value)
 
     def kernel(x: Array, y: Array, z: Array, *, out: Array, scratch: Scratch) -> None:
         share = scratch.like(out)
@@ -101,7 +101,9 @@ def add_quotient(call: Call, dtype: DType) -> Kernel:
     return kernel
 
 
-def _add_scaled(function: Function, value: Any) -> Kernel:  # noqa: ANN401 - a NumPy scalar
+def add_scaled(function: Function, value: Any) -> Kernel:  # noqa: ANN401 - a NumPy scalar
+    """self + value * f(tensor1, tensor2)."""
+
     def kernel(x: Array, y: Array, z: Array, *, out: Array, scratch: Scratch) -> None:
         share = scratch.like(out)
         function(y, z, out=share)

@@ -47,6 +47,7 @@ FAMILIES = (
     "pooling:POOLING",
     "embedding_gradient:EMBEDDING_GRADIENT",
     "optimizers:OPTIMIZERS",
+    "foreach:FOREACH",
     "movement:MOVEMENT",
     "indexing:INDEXING",
     "scattering:SCATTERING",

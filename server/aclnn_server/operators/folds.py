@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from aclnn import dtypes
 from aclnn.dtypes import DType
+from aclnn.tensors import Scalar
 from aclnn_server.operators.axes import Axes
 from aclnn_server.operators.reducing import Partial, multiply_along, sum_along
 from aclnn_server.operators.threads import Scratch
@@ -141,6 +143,52 @@ class Spread:
         if length == 1 and self.correction >= 1:
             variance = np.full_like(squares, np.nan)
         return (np.sqrt(variance) if self.root else variance,)
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """Norms: the root of the sum of powers of magnitudes, in FLOAT and, where they are added, in DOUBLE."""
+
+    exponent: float
+    """Infinite for the largest or least magnitude; 0 counts what is other than 0."""
+    loaded: np.dtype[Any] = _SINGLE
+    partial: tuple[np.dtype[Any], ...] = (_DOUBLE,)
+
+    def piece(self, block: Array, axes: Axes, start: int, scratch: Scratch) -> Partial:
+        """Adds the powers of a block up, or finds its extreme."""
+        powers = scratch.like(block)
+        if self.exponent == 2:
+            np.multiply(block, block, out=powers)
+        elif self.exponent == 0:
+            np.copyto(powers, block != 0)
+        else:
+            np.abs(block, out=powers)
+            if math.isinf(self.exponent):
+                extreme = np.maximum if self.exponent > 0 else np.minimum
+                return (extreme.reduce(powers, axis=axes).astype(_DOUBLE),)
+            if self.exponent != 1:
+                np.power(powers, _SINGLE.type(self.exponent), out=powers)
+        return (sum_along(powers, axes, _DOUBLE),)
+
+    def merge(self, total: Partial, piece: Partial) -> None:
+        """Adds, or takes the extreme."""
+        if math.isinf(self.exponent):
+            extreme = np.maximum if self.exponent > 0 else np.minimum
+            extreme(total[0], piece[0], out=total[0])
+        else:
+            np.add(total[0], piece[0], out=total[0])
+
+    def results(self, total: Partial, length: int) -> Partial:
+        """The root."""
+        if self.exponent in (0, 1) or math.isinf(self.exponent):
+            return total
+        return (np.sqrt(total[0]) if self.exponent == 2 else total[0] ** (1 / self.exponent),)
+
+
+def exponent_of(scalar: Scalar) -> float:
+    """The exponent of a norm that an aclScalar gives."""
+    value = scalar.value
+    return float(value.real if isinstance(value, complex) else value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,19 +62,21 @@ def plan_reduction(
     *,
     via: DType | None = None,
     rounded: DType | None = None,
+    given: str = "self",
 ) -> Work:
-    """Plans the reduction of self, which has elements, along dimensions.
+    """Plans the reduction of a tensor, which has elements, along dimensions.
 
     Args:
+        given: the tensor's parameter.
         via: type that elements are cast to first.
         rounded: type that results are rounded to before they are cast to the outputs' types.
     """
-    spec = call.tensor("self")
+    spec = call.tensor(given)
     first = (via or spec.dtype).numpy
     assert first is not None
     direct = spec.dtype.numpy == first == fold.loaded
     grid = Grid.of(spec.shape, axes, block=_LARGE // first.itemsize if direct else BLOCK)
-    source = Source(grid.operand("self", spec), first, fold.loaded)
+    source = Source(grid.operand(given, spec), first, fold.loaded)
     results = tuple(grid.result(name, call.tensor(name)) for name in outputs)
     return Reduction(fold, source, results, grid, rounded.numpy if rounded else None)
 

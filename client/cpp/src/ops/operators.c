@@ -57,6 +57,44 @@
 #include "aclnnop/aclnn_floor_divide.h"
 #include "aclnnop/aclnn_fmod_scalar.h"
 #include "aclnnop/aclnn_fmod_tensor.h"
+#include "aclnnop/aclnn_foreach_abs.h"
+#include "aclnnop/aclnn_foreach_add_list.h"
+#include "aclnnop/aclnn_foreach_add_list_v2.h"
+#include "aclnnop/aclnn_foreach_add_scalar.h"
+#include "aclnnop/aclnn_foreach_add_scalar_list.h"
+#include "aclnnop/aclnn_foreach_add_scalar_v2.h"
+#include "aclnnop/aclnn_foreach_addcdiv_scalar.h"
+#include "aclnnop/aclnn_foreach_addcdiv_scalar_list.h"
+#include "aclnnop/aclnn_foreach_addcdiv_scalar_v2.h"
+#include "aclnnop/aclnn_foreach_addcmul_scalar.h"
+#include "aclnnop/aclnn_foreach_addcmul_scalar_list.h"
+#include "aclnnop/aclnn_foreach_addcmul_scalar_v2.h"
+#include "aclnnop/aclnn_foreach_copy.h"
+#include "aclnnop/aclnn_foreach_div_list.h"
+#include "aclnnop/aclnn_foreach_div_scalar.h"
+#include "aclnnop/aclnn_foreach_div_scalar_list.h"
+#include "aclnnop/aclnn_foreach_div_scalar_v2.h"
+#include "aclnnop/aclnn_foreach_exp.h"
+#include "aclnnop/aclnn_foreach_lerp_list.h"
+#include "aclnnop/aclnn_foreach_lerp_scalar.h"
+#include "aclnnop/aclnn_foreach_maximum_list.h"
+#include "aclnnop/aclnn_foreach_maximum_scalar_v2.h"
+#include "aclnnop/aclnn_foreach_minimum_list.h"
+#include "aclnnop/aclnn_foreach_minimum_scalar_v2.h"
+#include "aclnnop/aclnn_foreach_mul_list.h"
+#include "aclnnop/aclnn_foreach_mul_scalar.h"
+#include "aclnnop/aclnn_foreach_mul_scalar_list.h"
+#include "aclnnop/aclnn_foreach_mul_scalar_v2.h"
+#include "aclnnop/aclnn_foreach_neg.h"
+#include "aclnnop/aclnn_foreach_norm.h"
+#include "aclnnop/aclnn_foreach_pow_scalar_v2.h"
+#include "aclnnop/aclnn_foreach_reciprocal.h"
+#include "aclnnop/aclnn_foreach_sqrt.h"
+#include "aclnnop/aclnn_foreach_sub_list_v2.h"
+#include "aclnnop/aclnn_foreach_sub_scalar.h"
+#include "aclnnop/aclnn_foreach_sub_scalar_list.h"
+#include "aclnnop/aclnn_foreach_sub_scalar_v2.h"
+#include "aclnnop/aclnn_foreach_zero_inplace.h"
 #include "aclnnop/aclnn_gather_v2.h"
 #include "aclnnop/aclnn_ge_scalar.h"
 #include "aclnnop/aclnn_ge_tensor.h"
@@ -2371,6 +2409,1135 @@ aclnnStatus aclnnFmodTensor(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kFmodTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAbsParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAbs = {"aclnnForeachAbs", kForeachAbsParameters, 2};
+
+aclnnStatus aclnnForeachAbsGetWorkspaceSize(
+    const aclTensorList* x,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAbs, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAbs(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAbs, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddListParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"alpha", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddList = {"aclnnForeachAddList", kForeachAddListParameters, 4};
+
+aclnnStatus aclnnForeachAddListGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclTensor* alpha,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensor = alpha},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddListV2Parameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddListV2 = {"aclnnForeachAddListV2", kForeachAddListV2Parameters, 4};
+
+aclnnStatus aclnnForeachAddListV2GetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclScalar* alpha,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.scalar = alpha},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddListV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddListV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddListV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddScalarParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddScalar = {"aclnnForeachAddScalar", kForeachAddScalarParameters, 3};
+
+aclnnStatus aclnnForeachAddScalarGetWorkspaceSize(
+    const aclTensorList* x,
+    const aclTensor* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.tensor = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddScalarListParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalars", ACLNN_SERVE_SCALAR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddScalarList = {"aclnnForeachAddScalarList", kForeachAddScalarListParameters, 3};
+
+aclnnStatus aclnnForeachAddScalarListGetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalarList* scalars,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalarList = scalars},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddScalarList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddScalarList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddScalarList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddScalarV2Parameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddScalarV2 = {"aclnnForeachAddScalarV2", kForeachAddScalarV2Parameters, 3};
+
+aclnnStatus aclnnForeachAddScalarV2GetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalar* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalar = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddScalarV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddScalarV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddScalarV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddcdivScalarParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x3", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddcdivScalar = {"aclnnForeachAddcdivScalar", kForeachAddcdivScalarParameters, 5};
+
+aclnnStatus aclnnForeachAddcdivScalarGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclTensorList* x3,
+    const aclTensor* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = x3},
+      {.tensor = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddcdivScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddcdivScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddcdivScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddcdivScalarListParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x3", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalars", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddcdivScalarList = {"aclnnForeachAddcdivScalarList", kForeachAddcdivScalarListParameters, 5};
+
+aclnnStatus aclnnForeachAddcdivScalarListGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclTensorList* x3,
+    const aclTensor* scalars,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = x3},
+      {.tensor = scalars},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddcdivScalarList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddcdivScalarList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddcdivScalarList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddcdivScalarV2Parameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x3", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddcdivScalarV2 = {"aclnnForeachAddcdivScalarV2", kForeachAddcdivScalarV2Parameters, 5};
+
+aclnnStatus aclnnForeachAddcdivScalarV2GetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclTensorList* x3,
+    const aclScalar* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = x3},
+      {.scalar = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddcdivScalarV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddcdivScalarV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddcdivScalarV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddcmulScalarParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x3", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddcmulScalar = {"aclnnForeachAddcmulScalar", kForeachAddcmulScalarParameters, 5};
+
+aclnnStatus aclnnForeachAddcmulScalarGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclTensorList* x3,
+    const aclTensor* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = x3},
+      {.tensor = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddcmulScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddcmulScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddcmulScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddcmulScalarListParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x3", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalars", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddcmulScalarList = {"aclnnForeachAddcmulScalarList", kForeachAddcmulScalarListParameters, 5};
+
+aclnnStatus aclnnForeachAddcmulScalarListGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclTensorList* x3,
+    const aclTensor* scalars,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = x3},
+      {.tensor = scalars},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddcmulScalarList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddcmulScalarList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddcmulScalarList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachAddcmulScalarV2Parameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x3", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachAddcmulScalarV2 = {"aclnnForeachAddcmulScalarV2", kForeachAddcmulScalarV2Parameters, 5};
+
+aclnnStatus aclnnForeachAddcmulScalarV2GetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclTensorList* x3,
+    const aclScalar* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = x3},
+      {.scalar = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachAddcmulScalarV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachAddcmulScalarV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachAddcmulScalarV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachCopyParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachCopy = {"aclnnForeachCopy", kForeachCopyParameters, 2};
+
+aclnnStatus aclnnForeachCopyGetWorkspaceSize(
+    const aclTensorList* x,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachCopy, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachCopy(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachCopy, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachDivListParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachDivList = {"aclnnForeachDivList", kForeachDivListParameters, 3};
+
+aclnnStatus aclnnForeachDivListGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachDivList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachDivList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachDivList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachDivScalarParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachDivScalar = {"aclnnForeachDivScalar", kForeachDivScalarParameters, 3};
+
+aclnnStatus aclnnForeachDivScalarGetWorkspaceSize(
+    const aclTensorList* x,
+    const aclTensor* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.tensor = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachDivScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachDivScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachDivScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachDivScalarListParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalars", ACLNN_SERVE_SCALAR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachDivScalarList = {"aclnnForeachDivScalarList", kForeachDivScalarListParameters, 3};
+
+aclnnStatus aclnnForeachDivScalarListGetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalarList* scalars,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalarList = scalars},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachDivScalarList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachDivScalarList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachDivScalarList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachDivScalarV2Parameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachDivScalarV2 = {"aclnnForeachDivScalarV2", kForeachDivScalarV2Parameters, 3};
+
+aclnnStatus aclnnForeachDivScalarV2GetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalar* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalar = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachDivScalarV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachDivScalarV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachDivScalarV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachExpParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachExp = {"aclnnForeachExp", kForeachExpParameters, 2};
+
+aclnnStatus aclnnForeachExpGetWorkspaceSize(
+    const aclTensorList* x,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachExp, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachExp(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachExp, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachLerpListParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"weight", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachLerpList = {"aclnnForeachLerpList", kForeachLerpListParameters, 4};
+
+aclnnStatus aclnnForeachLerpListGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclTensorList* weight,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = weight},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachLerpList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachLerpList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachLerpList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachLerpScalarParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"weight", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachLerpScalar = {"aclnnForeachLerpScalar", kForeachLerpScalarParameters, 4};
+
+aclnnStatus aclnnForeachLerpScalarGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclScalar* weight,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.scalar = weight},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachLerpScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachLerpScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachLerpScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachMaximumListParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachMaximumList = {"aclnnForeachMaximumList", kForeachMaximumListParameters, 3};
+
+aclnnStatus aclnnForeachMaximumListGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachMaximumList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachMaximumList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachMaximumList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachMaximumScalarV2Parameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachMaximumScalarV2 = {"aclnnForeachMaximumScalarV2", kForeachMaximumScalarV2Parameters, 3};
+
+aclnnStatus aclnnForeachMaximumScalarV2GetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalar* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalar = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachMaximumScalarV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachMaximumScalarV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachMaximumScalarV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachMinimumListParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachMinimumList = {"aclnnForeachMinimumList", kForeachMinimumListParameters, 3};
+
+aclnnStatus aclnnForeachMinimumListGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachMinimumList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachMinimumList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachMinimumList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachMinimumScalarV2Parameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachMinimumScalarV2 = {"aclnnForeachMinimumScalarV2", kForeachMinimumScalarV2Parameters, 3};
+
+aclnnStatus aclnnForeachMinimumScalarV2GetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalar* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalar = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachMinimumScalarV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachMinimumScalarV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachMinimumScalarV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachMulListParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachMulList = {"aclnnForeachMulList", kForeachMulListParameters, 3};
+
+aclnnStatus aclnnForeachMulListGetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachMulList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachMulList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachMulList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachMulScalarParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachMulScalar = {"aclnnForeachMulScalar", kForeachMulScalarParameters, 3};
+
+aclnnStatus aclnnForeachMulScalarGetWorkspaceSize(
+    const aclTensorList* x,
+    const aclTensor* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.tensor = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachMulScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachMulScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachMulScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachMulScalarListParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalars", ACLNN_SERVE_SCALAR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachMulScalarList = {"aclnnForeachMulScalarList", kForeachMulScalarListParameters, 3};
+
+aclnnStatus aclnnForeachMulScalarListGetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalarList* scalars,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalarList = scalars},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachMulScalarList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachMulScalarList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachMulScalarList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachMulScalarV2Parameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachMulScalarV2 = {"aclnnForeachMulScalarV2", kForeachMulScalarV2Parameters, 3};
+
+aclnnStatus aclnnForeachMulScalarV2GetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalar* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalar = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachMulScalarV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachMulScalarV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachMulScalarV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachNegParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachNeg = {"aclnnForeachNeg", kForeachNegParameters, 2};
+
+aclnnStatus aclnnForeachNegGetWorkspaceSize(
+    const aclTensorList* x,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachNeg, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachNeg(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachNeg, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachNormParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachNorm = {"aclnnForeachNorm", kForeachNormParameters, 3};
+
+aclnnStatus aclnnForeachNormGetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalar* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalar = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachNorm, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachNorm(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachNorm, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachPowScalarV2Parameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachPowScalarV2 = {"aclnnForeachPowScalarV2", kForeachPowScalarV2Parameters, 3};
+
+aclnnStatus aclnnForeachPowScalarV2GetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalar* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalar = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachPowScalarV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachPowScalarV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachPowScalarV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachReciprocalParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachReciprocal = {"aclnnForeachReciprocal", kForeachReciprocalParameters, 2};
+
+aclnnStatus aclnnForeachReciprocalGetWorkspaceSize(
+    const aclTensorList* x,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachReciprocal, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachReciprocal(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachReciprocal, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachSqrtParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachSqrt = {"aclnnForeachSqrt", kForeachSqrtParameters, 2};
+
+aclnnStatus aclnnForeachSqrtGetWorkspaceSize(
+    const aclTensorList* x,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachSqrt, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachSqrt(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachSqrt, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachSubListV2Parameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR_LIST, false},
+    {"x2", ACLNN_SERVE_TENSOR_LIST, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachSubListV2 = {"aclnnForeachSubListV2", kForeachSubListV2Parameters, 4};
+
+aclnnStatus aclnnForeachSubListV2GetWorkspaceSize(
+    const aclTensorList* x1,
+    const aclTensorList* x2,
+    const aclScalar* alpha,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x1},
+      {.tensorList = x2},
+      {.scalar = alpha},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachSubListV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachSubListV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachSubListV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachSubScalarParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachSubScalar = {"aclnnForeachSubScalar", kForeachSubScalarParameters, 3};
+
+aclnnStatus aclnnForeachSubScalarGetWorkspaceSize(
+    const aclTensorList* x,
+    const aclTensor* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.tensor = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachSubScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachSubScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachSubScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachSubScalarListParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalars", ACLNN_SERVE_SCALAR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachSubScalarList = {"aclnnForeachSubScalarList", kForeachSubScalarListParameters, 3};
+
+aclnnStatus aclnnForeachSubScalarListGetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalarList* scalars,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalarList = scalars},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachSubScalarList, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachSubScalarList(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachSubScalarList, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachSubScalarV2Parameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, false},
+    {"scalar", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachSubScalarV2 = {"aclnnForeachSubScalarV2", kForeachSubScalarV2Parameters, 3};
+
+aclnnStatus aclnnForeachSubScalarV2GetWorkspaceSize(
+    const aclTensorList* x,
+    const aclScalar* scalar,
+    aclTensorList* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+      {.scalar = scalar},
+      {.tensorList = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachSubScalarV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachSubScalarV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachSubScalarV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kForeachZeroInplaceParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kForeachZeroInplace = {"aclnnForeachZeroInplace", kForeachZeroInplaceParameters, 1};
+
+aclnnStatus aclnnForeachZeroInplaceGetWorkspaceSize(
+    const aclTensorList* x,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = x},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachZeroInplace, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachZeroInplace(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachZeroInplace, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kGatherV2Parameters[] = {

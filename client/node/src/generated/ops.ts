@@ -3122,6 +3122,1546 @@ export function aclnnFmodTensor(
 }
 
 /**
+ * Magnitudes of a list's tensors.
+ *
+ * $$out_i = |x_i|$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAbs (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAbsGetWorkspaceSize(
+  x: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAbsGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAbsGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAbs", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAbs(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAbs", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Sums of two lists' tensors, the second scaled by the number in a tensor.
+ *
+ * $$out_i = x1_i + alpha \cdot x2_i$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddList (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param alpha const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddListGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  alpha: TensorLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddListGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; alpha: TensorLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Sums of two lists' tensors, the second scaled by a number.
+ *
+ * $$out_i = x1_i + alpha \cdot x2_i$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddListV2 (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param alpha const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddListV2GetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  alpha: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddListV2GetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; alpha: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddListV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddListV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddListV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddListV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors plus the number in a tensor, place by place.
+ *
+ * $$out_i = x_i + scalar$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddScalar (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalar const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddScalarGetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: TensorLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddScalarGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: TensorLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors plus a number of their own, place by place.
+ *
+ * $$out_i = x_i + scalars_i$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddScalarList (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalars const aclScalarList*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddScalarListGetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalars: readonly ScalarLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddScalarListGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalars: readonly ScalarLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddScalarListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddScalarList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddScalarList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddScalarList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors plus a number, place by place.
+ *
+ * $$out_i = x_i + scalar$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddScalarV2 (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalar const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddScalarV2GetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddScalarV2GetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddScalarV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddScalarV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddScalarV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddScalarV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors plus the quotients of two other lists', scaled by the number in a tensor.
+ *
+ * $$out_i = x1_i + scalar \cdot (x2_i / x3_i)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddcdivScalar (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x3 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalar const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddcdivScalarGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  x3: readonly TensorLike[],
+  scalar: TensorLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcdivScalarGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; x3: readonly TensorLike[]; scalar: TensorLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcdivScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddcdivScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddcdivScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddcdivScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors plus the quotients of two other lists', scaled by an element of a tensor each.
+ *
+ * $$out_i = x1_i + scalars_i \cdot (x2_i / x3_i)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddcdivScalarList (hicann/ops-nn,
+ * foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x3 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalars const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddcdivScalarListGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  x3: readonly TensorLike[],
+  scalars: TensorLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcdivScalarListGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; x3: readonly TensorLike[]; scalars: TensorLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcdivScalarListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddcdivScalarList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddcdivScalarList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddcdivScalarList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors plus the quotients of two other lists', scaled by a number.
+ *
+ * $$out_i = x1_i + scalar \cdot (x2_i / x3_i)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddcdivScalarV2 (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x3 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalar const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddcdivScalarV2GetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  x3: readonly TensorLike[],
+  scalar: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcdivScalarV2GetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; x3: readonly TensorLike[]; scalar: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcdivScalarV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddcdivScalarV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddcdivScalarV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddcdivScalarV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors plus the products of two other lists', scaled by the number in a tensor.
+ *
+ * $$out_i = x1_i + scalar \cdot (x2_i \cdot x3_i)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddcmulScalar (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x3 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalar const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddcmulScalarGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  x3: readonly TensorLike[],
+  scalar: TensorLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcmulScalarGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; x3: readonly TensorLike[]; scalar: TensorLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcmulScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddcmulScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddcmulScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddcmulScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors plus the products of two other lists', scaled by an element of a tensor each.
+ *
+ * $$out_i = x1_i + scalars_i \cdot (x2_i \cdot x3_i)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddcmulScalarList (hicann/ops-nn,
+ * foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x3 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalars const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddcmulScalarListGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  x3: readonly TensorLike[],
+  scalars: TensorLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcmulScalarListGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; x3: readonly TensorLike[]; scalars: TensorLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcmulScalarListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddcmulScalarList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddcmulScalarList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddcmulScalarList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors plus the products of two other lists', scaled by a number.
+ *
+ * $$out_i = x1_i + scalar \cdot (x2_i \cdot x3_i)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachAddcmulScalarV2 (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x3 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalar const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachAddcmulScalarV2GetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  x3: readonly TensorLike[],
+  scalar: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcmulScalarV2GetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; x3: readonly TensorLike[]; scalar: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachAddcmulScalarV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachAddcmulScalarV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachAddcmulScalarV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachAddcmulScalarV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Copies of a list's tensors.
+ *
+ * $$out_i = x_i$$
+ *
+ *
+ *
+ * Source: the public documentation of aclnnForeachCopy (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT8, INT16, INT32, INT64, UINT8, BOOL.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachCopyGetWorkspaceSize(
+  x: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachCopyGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachCopyGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachCopy", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachCopy(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachCopy", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Quotients of two lists' tensors.
+ *
+ * $$out_i = x1_i / x2_i$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachDivList (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachDivListGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachDivListGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachDivListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachDivList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachDivList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachDivList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors by the number in a tensor, place by place.
+ *
+ * $$out_i = x_i / scalar$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachDivScalar (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalar const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachDivScalarGetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: TensorLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachDivScalarGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: TensorLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachDivScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachDivScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachDivScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachDivScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors by a number of their own, place by place.
+ *
+ * $$out_i = x_i / scalars_i$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachDivScalarList (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalars const aclScalarList*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachDivScalarListGetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalars: readonly ScalarLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachDivScalarListGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalars: readonly ScalarLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachDivScalarListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachDivScalarList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachDivScalarList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachDivScalarList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors by a number, place by place.
+ *
+ * $$out_i = x_i / scalar$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachDivScalarV2 (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalar const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachDivScalarV2GetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachDivScalarV2GetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachDivScalarV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachDivScalarV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachDivScalarV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachDivScalarV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Exponentials of a list's tensors.
+ *
+ * $$out_i = e^{x_i}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachExp (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachExpGetWorkspaceSize(
+  x: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachExpGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachExpGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachExp", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachExp(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachExp", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Linear interpolation between two lists' tensors, by those of a third.
+ *
+ * $$out_i = x1_i + weight_i \cdot (x2_i - x1_i)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachLerpList (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param weight const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachLerpListGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  weight: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachLerpListGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; weight: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachLerpListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachLerpList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachLerpList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachLerpList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Linear interpolation between two lists' tensors, by a number.
+ *
+ * $$out_i = x1_i + weight \cdot (x2_i - x1_i)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachLerpScalar (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param weight const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachLerpScalarGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  weight: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachLerpScalarGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; weight: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachLerpScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachLerpScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachLerpScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachLerpScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The larger of two lists' elements.
+ *
+ * $$out_i = \max(x1_i, x2_i)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachMaximumList (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachMaximumListGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMaximumListGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMaximumListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachMaximumList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachMaximumList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachMaximumList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Elements of a list's tensors, at least a number.
+ *
+ * $$out_i = \max(x_i, scalar)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachMaximumScalarV2 (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalar const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachMaximumScalarV2GetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMaximumScalarV2GetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMaximumScalarV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachMaximumScalarV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachMaximumScalarV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachMaximumScalarV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The smaller of two lists' elements.
+ *
+ * $$out_i = \min(x1_i, x2_i)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachMinimumList (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachMinimumListGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMinimumListGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMinimumListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachMinimumList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachMinimumList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachMinimumList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Elements of a list's tensors, at most a number.
+ *
+ * $$out_i = \min(x_i, scalar)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachMinimumScalarV2 (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalar const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachMinimumScalarV2GetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMinimumScalarV2GetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMinimumScalarV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachMinimumScalarV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachMinimumScalarV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachMinimumScalarV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Products of two lists' tensors.
+ *
+ * $$out_i = x1_i \cdot x2_i$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachMulList (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachMulListGetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMulListGetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMulListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachMulList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachMulList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachMulList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors times the number in a tensor, place by place.
+ *
+ * $$out_i = x_i \cdot scalar$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachMulScalar (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalar const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachMulScalarGetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: TensorLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMulScalarGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: TensorLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMulScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachMulScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachMulScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachMulScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors times a number of their own, place by place.
+ *
+ * $$out_i = x_i \cdot scalars_i$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachMulScalarList (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalars const aclScalarList*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachMulScalarListGetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalars: readonly ScalarLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMulScalarListGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalars: readonly ScalarLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMulScalarListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachMulScalarList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachMulScalarList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachMulScalarList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors times a number, place by place.
+ *
+ * $$out_i = x_i \cdot scalar$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachMulScalarV2 (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalar const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachMulScalarV2GetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMulScalarV2GetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachMulScalarV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachMulScalarV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachMulScalarV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachMulScalarV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Negatives of a list's tensors.
+ *
+ * $$out_i = -x_i$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachNeg (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachNegGetWorkspaceSize(
+  x: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachNegGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachNegGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachNeg", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachNeg(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachNeg", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Norms of a list's tensors, of all their elements.
+ *
+ * $$out_i = \left(\sum |x_i|^{scalar}\right)^{1 / scalar}$$
+ *
+ * - Of 0 the number of elements that are not 0; of infinity the largest magnitude.
+ * - Powers are of FLOAT, their sums DOUBLE, rounded once. Of an empty tensor it is 0.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnForeachNorm (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalar const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachNormGetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachNormGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachNormGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachNorm", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachNorm(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachNorm", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Powers of a list's tensors, with a number as the exponent.
+ *
+ * $$out_i = x_i^{scalar}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachPowScalarV2 (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param scalar const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachPowScalarV2GetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachPowScalarV2GetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachPowScalarV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachPowScalarV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachPowScalarV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachPowScalarV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Reciprocals of a list's tensors.
+ *
+ * $$out_i = \frac{1}{x_i}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachReciprocal (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachReciprocalGetWorkspaceSize(
+  x: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachReciprocalGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachReciprocalGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachReciprocal", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachReciprocal(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachReciprocal", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Square roots of a list's tensors.
+ *
+ * $$out_i = \sqrt{x_i}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachSqrt (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachSqrtGetWorkspaceSize(
+  x: readonly TensorLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachSqrtGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachSqrtGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachSqrt", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachSqrt(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachSqrt", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Differences of two lists' tensors, the second scaled by a number.
+ *
+ * $$out_i = x1_i - alpha \cdot x2_i$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachSubListV2 (hicann/ops-nn, foreach).
+ *
+ * @param x1 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param x2 const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param alpha const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachSubListV2GetWorkspaceSize(
+  x1: readonly TensorLike[],
+  x2: readonly TensorLike[],
+  alpha: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachSubListV2GetWorkspaceSize(
+  named: { x1: readonly TensorLike[]; x2: readonly TensorLike[]; alpha: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachSubListV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachSubListV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachSubListV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachSubListV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors minus the number in a tensor, place by place.
+ *
+ * $$out_i = x_i - scalar$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachSubScalar (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalar const aclTensor* of FLOAT, FLOAT16, BF16, INT32, DOUBLE.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachSubScalarGetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: TensorLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachSubScalarGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: TensorLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachSubScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachSubScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachSubScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachSubScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors minus a number of their own, place by place.
+ *
+ * $$out_i = x_i - scalars_i$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachSubScalarList (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalars const aclScalarList*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachSubScalarListGetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalars: readonly ScalarLike[],
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachSubScalarListGetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalars: readonly ScalarLike[]; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachSubScalarListGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachSubScalarList", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachSubScalarList(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachSubScalarList", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Tensors minus a number, place by place.
+ *
+ * $$out_i = x_i - scalar$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once. out may be the same memory as
+ *   an input.
+ *
+ * Source: the public documentation of aclnnForeachSubScalarV2 (hicann/ops-nn, foreach).
+ *
+ * @param x const aclTensorList* of FLOAT, FLOAT16, BF16, INT32.
+ * @param scalar const aclScalar*.
+ * @param out output aclTensorList*.
+ */
+export function aclnnForeachSubScalarV2GetWorkspaceSize(
+  x: readonly TensorLike[],
+  scalar: ScalarLike,
+  out: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachSubScalarV2GetWorkspaceSize(
+  named: { x: readonly TensorLike[]; scalar: ScalarLike; out: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachSubScalarV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachSubScalarV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachSubScalarV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachSubScalarV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Fills a list's tensors with 0.
+ *
+ * $$x_i = 0$$
+ *
+ *
+ *
+ * Source: the public documentation of aclnnForeachZeroInplace (hicann/ops-nn, foreach).
+ *
+ * @param x output const aclTensorList* of FLOAT, FLOAT16, BF16, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ */
+export function aclnnForeachZeroInplaceGetWorkspaceSize(
+  x: readonly TensorLike[],
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachZeroInplaceGetWorkspaceSize(
+  named: { x: readonly TensorLike[] },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachZeroInplaceGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachZeroInplace", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachZeroInplace(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachZeroInplace", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Takes places of one dimension, as a tensor of indexes says.
  *
  * For dim 0: $out_{i,j,\dots} = self_{index_{i,j},\dots}$
