@@ -4822,6 +4822,52 @@ def aclnnForeachNeg(
     execute("aclnnForeachNeg", workspace, workspaceSize, executor, stream)
 
 
+def aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize(
+    scaledGrads: Sequence[TensorLike],
+    foundInf: TensorLike,
+    invScale: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Scales gradients back in place, and marks where any of them is infinite or NaN.
+
+    $$scaledGrads_i = scaledGrads_i \\cdot invScale$$
+
+    - foundInf becomes 1 where an element of any tensor is infinite or NaN before it is
+      scaled, and stays as it is otherwise.
+    - FLOAT16 and BF16 are computed in FLOAT and rounded once.
+
+    Source: the public documentation of aclnnForeachNonFiniteCheckAndUnscale (hicann/ops-nn,
+    foreach).
+
+    Args:
+        scaledGrads: output const aclTensorList* of FLOAT, FLOAT16, BF16.
+        foundInf: output const aclTensor* of FLOAT.
+        invScale: const aclTensor* of FLOAT.
+    """
+    return get_workspace_size(
+        "aclnnForeachNonFiniteCheckAndUnscale",
+        (
+            scaledGrads,
+            foundInf,
+            invScale,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnForeachNonFiniteCheckAndUnscale(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnForeachNonFiniteCheckAndUnscale", workspace, workspaceSize, executor, stream)
+
+
 def aclnnForeachNormGetWorkspaceSize(
     x: Sequence[TensorLike],
     scalar: ScalarLike,
@@ -7102,6 +7148,138 @@ def aclnnInplaceLerps(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceLerps", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLogicalAndGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements of both tensors are true.
+
+    $$selfRef = selfRef \\land other$$
+
+    - Anything but 0 is true, NaN too.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnInplaceLogicalAnd, and for the order of checks
+    its host code (hicann/ops-math, math/logical_and).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLogicalAnd",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLogicalAnd(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLogicalAnd", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLogicalNotGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are not true.
+
+    $$selfRef = \\lnot selfRef$$
+
+    - Anything but 0 is true, NaN too.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnInplaceLogicalNot, and for the order of checks
+    its host code (hicann/ops-math, math/logical_not).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLogicalNot",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLogicalNot(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLogicalNot", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLogicalOrGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether an element of either tensor is true.
+
+    $$selfRef = selfRef \\lor other$$
+
+    - Anything but 0 is true, NaN too.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied
+      first.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnInplaceLogicalOr, and for the order of checks its
+    host code (hicann/ops-math, math/logical_or).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLogicalOr",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLogicalOr(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLogicalOr", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceMaskedFillScalarGetWorkspaceSize(
@@ -14239,6 +14417,18 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnForeachNonFiniteCheckAndUnscale": (
+        """
+        aclnnStatus aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize(
+            const aclTensorList* scaledGrads,
+            const aclTensor* foundInf,
+            const aclTensor* invScale,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("scaledGrads", "foundInf"),
+        (),
+    ),
     "aclnnForeachNorm": (
         """
         aclnnStatus aclnnForeachNormGetWorkspaceSize(
@@ -14800,6 +14990,38 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclTensor* selfRef,
             const aclTensor* end,
             const aclScalar* weight,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLogicalAnd": (
+        """
+        aclnnStatus aclnnInplaceLogicalAndGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLogicalNot": (
+        """
+        aclnnStatus aclnnInplaceLogicalNotGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLogicalOr": (
+        """
+        aclnnStatus aclnnInplaceLogicalOrGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,

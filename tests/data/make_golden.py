@@ -18,7 +18,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tests.data import golden_further, golden_movement, golden_network, golden_reductions
+from tests.data import (
+    golden_further,
+    golden_movement,
+    golden_network,
+    golden_reductions,
+    golden_training,
+)
 from tests.data.golden_record import FLOATS, NAMES, TYPES, Function, case, exact, uniform, write
 
 SHAPES = ((5, 7), (3, 1, 4))
@@ -352,7 +358,13 @@ FAMILIES = (unary, arithmetic, comparison, gradients, losses, along, matrices)
 
 def main() -> None:
     """Makes everything."""
-    modules = (golden_movement, golden_reductions, golden_further, golden_network)
+    modules = (
+        golden_movement,
+        golden_reductions,
+        golden_further,
+        golden_network,
+        golden_training,
+    )
     for family in (*FAMILIES, *(row for module in modules for row in module.FAMILIES)):
         family()
     write()

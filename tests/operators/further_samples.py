@@ -137,6 +137,11 @@ def _each_norm(make: Making) -> Values:
     return _each(make) | {"scalar": Scalar(2, "INT64"), "out": [make.out() for _ in range(3)]}
 
 
+def _each_unscaled(make: Making) -> Values:
+    half = np.full(1, 0.5, np.float32)
+    return {"scaledGrads": _each(make)["x"], "foundInf": np.zeros(1, np.float32), "invScale": half}
+
+
 _KINDS_OF_LISTS: dict[str, Callable[[Making], Values]] = {
     "ScalarList": _each_by_numbers,
     "AddcmulScalarList": _each_by_tensor,
@@ -146,6 +151,7 @@ _KINDS_OF_LISTS: dict[str, Callable[[Making], Values]] = {
     "LerpScalar": _each,
     "LerpList": _each_by_list,
     "Norm": _each_norm,
+    "NonFiniteCheckAndUnscale": _each_unscaled,
 }
 """By the end of the name, the longest that fits."""
 

@@ -101,3 +101,30 @@ def test_refusals() -> None:
     two = np.zeros(2, np.float32)
     assert refusal("aclnnForeachAddcdivScalarList", x, y, y, two, x) == (161002, "scalars")
     assert refusal("aclnnForeachNorm", x, HALF, x) == (161002, "out")
+
+
+def test_scaled_gradients() -> None:
+    """Rounded once; the mark is set by any element, at any number of threads, and never cleared."""
+    odd = np.ones((3, 200_000), np.float16)
+    odd[2, 150_000] = -np.inf
+    for threads in (1, 2):
+        grads = [np.full(7, 3, np.float16), np.ones((0, 3), np.float16), odd.copy()]
+        found = np.zeros(1, np.float32)
+        factor = np.full(1, 1 / 3, np.float32)
+        call("aclnnForeachNonFiniteCheckAndUnscale", grads[:2], found, factor, on=device(threads))
+        assert (grads[0].tolist(), found.tolist()) == ([1.0] * 7, [0.0])
+        call("aclnnForeachNonFiniteCheckAndUnscale", grads, found, factor, on=device(threads))
+        assert found.tolist() == [1.0]
+        assert grads[2][2, 150_000] == -np.inf
+        assert np.unique(grads[2][:2]).tolist() == [np.float16(1 / 3)]
+        call("aclnnForeachNonFiniteCheckAndUnscale", grads[:1], found, factor, on=device(threads))
+        assert found.tolist() == [1.0]
+    two = np.ones(2, np.float32)
+    assert refusal("aclnnForeachNonFiniteCheckAndUnscale", grads, two, factor) == (
+        161002,
+        "foundInf",
+    )
+    assert refusal("aclnnForeachNonFiniteCheckAndUnscale", grads, found, two) == (
+        161002,
+        "invScale",
+    )

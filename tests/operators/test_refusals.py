@@ -19,6 +19,8 @@ INTERNAL = {"aclnnArange", "aclnnInplaceRandom", "aclnnRandperm", "aclnnStack"}
 """Operators of which the vendor's report a null pointer as an internal one."""
 COPIES = ("aclnnCast", "aclnnInplaceCopy", "aclnnInplaceZero")
 """Operators that may take a type which no other has."""
+OF_ANY_SHAPE = {"aclnnForeachNonFiniteCheckAndUnscale": "scaledGrads"}
+"""Outputs that are changed in place, and have the shape of nothing else."""
 
 
 def made(operator: Operator) -> Sample:
@@ -58,7 +60,7 @@ def test_outputs_of_another_shape_are_refused(operator: Operator) -> None:
     described = {name: _described(value) for name, value in call.values.items()}
     for name in (row.name for row in operator.signature.outputs):
         right = described[name]
-        if right is None:
+        if right is None or OF_ANY_SHAPE.get(operator.name) == name:
             continue
         of_list = isinstance(right, tuple)
         wrong: Argument = TensorSpec.contiguous((5, 2), (right[0] if of_list else right).dtype)

@@ -48,6 +48,7 @@ FAMILIES = (
     "embedding_gradient:EMBEDDING_GRADIENT",
     "optimizers:OPTIMIZERS",
     "foreach:FOREACH",
+    "gradient_scaling:GRADIENT_SCALING",
     "movement:MOVEMENT",
     "indexing:INDEXING",
     "scattering:SCATTERING",

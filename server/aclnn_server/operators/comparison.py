@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from aclnn_server.operators.definition import Call, Check, Family, OneLine, Work
 from aclnn_server.operators.pointwise import (
     BROADCAST,
     HOST_CODE,
+    IN_PLACE,
     NUMBERS,
     REAL,
     STRIDED,
@@ -147,31 +149,44 @@ class Logic:
 
     def define(self) -> None:
         """Adds the operator."""
-        name = f"aclnn{self.name}"
-        one = len(self.inputs) == 1
+        rows = [f"const aclTensor* {name}" for name in self.inputs]
+        self._add(self.name, [*rows, "aclTensor* out"], self.inputs, "out")
+
+    def define_in_place(self) -> None:
+        """Adds the form that writes its first tensor."""
+        inputs = ("selfRef", *self.inputs[1:])
+        rows = ["aclTensor* selfRef", *(f"const aclTensor* {name}" for name in inputs[1:])]
+        self._add(f"Inplace{self.name}", rows, inputs, "selfRef")
+
+    def _add(self, name: str, rows: list[str], inputs: tuple[str, ...], out: str) -> None:
+        name = f"aclnn{name}"
+        one, own = len(inputs) == 1, out == "out"
         loads = dtypes.BOOL if self.truth else None
-        tensors = ", ".join(f"const aclTensor* {row}" for row in self.inputs)
-        common = CommonType(self.inputs)
+        kernel = fixed(ufunc(self.function))
+        summary, formula = self.summary, self.formula
+        if not own:
+            summary = f"In place: {summary[0].lower()}{summary[1:]}"
+            formula = re.sub(r"\b(self|out)\b", out, formula)
         COMPARISON.add(
-            prototype(name, f"{tensors}, aclTensor* out"),
-            Pointwise(self.inputs, "out", common, fixed(ufunc(self.function)), dtypes.BOOL, loads),
+            prototype(name, ", ".join(rows)),
+            Pointwise(inputs, out, CommonType(inputs), kernel, dtypes.BOOL, loads),
             described(
-                self.summary,
-                self.formula,
+                summary,
+                formula,
                 *(["Anything but 0 is true, NaN too."] if self.truth else []),
-                _RESULT,
+                _RESULT if own else IN_PLACE.format(out),
                 STRIDED if one else BROADCAST,
                 source=HOST_CODE.format(name, f"ops-math, math/{self.folder}"),
             ),
-            outputs=("out",),
+            outputs=(out,),
             checks=(
-                NotNull((*self.inputs, "out")),
-                TypeIn(self.inputs, self.types),
-                TypeIn(("out",), self.out_types),
-                *([RankUpTo(self.inputs)] if self.ranked else []),
-                SameShape(("out",), "self") if one else Broadcasts(self.inputs, to="out"),
+                NotNull(tuple(dict.fromkeys((*inputs, out)))),
+                TypeIn(inputs, self.types),
+                *([TypeIn(("out",), self.out_types)] if own else []),
+                *([RankUpTo(inputs)] if self.ranked else []),
+                SameShape((out,), inputs[0]) if one else Broadcasts(inputs, to=out),
             ),
-            python=OneLine(self.python, result=Result("broadcast", "bool")),
+            python=OneLine(self.python, result=Result("broadcast", "bool")) if own else None,
         )
 
 
@@ -219,6 +234,8 @@ LOGIC = (
 )
 for _logic in LOGIC:
     _logic.define()
+    if _logic.truth:
+        _logic.define_in_place()
 
 
 @COMPARISON.operator(

@@ -8,6 +8,18 @@
 extern "C" {
 #endif
 
+/* In place: whether elements of both tensors are true. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLogicalAndGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLogicalAnd(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Whether elements of both tensors are true. Writes to out. */
 ACLNN_API aclnnStatus aclnnLogicalAndGetWorkspaceSize(
     const aclTensor* self,

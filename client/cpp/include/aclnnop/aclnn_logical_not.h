@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: whether elements are not true. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLogicalNotGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLogicalNot(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Whether elements are not true. Writes to out. */
 ACLNN_API aclnnStatus aclnnLogicalNotGetWorkspaceSize(
     const aclTensor* self,

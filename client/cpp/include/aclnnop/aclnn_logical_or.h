@@ -8,6 +8,18 @@
 extern "C" {
 #endif
 
+/* In place: whether an element of either tensor is true. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLogicalOrGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLogicalOr(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Whether an element of either tensor is true. Writes to out. */
 ACLNN_API aclnnStatus aclnnLogicalOrGetWorkspaceSize(
     const aclTensor* self,

@@ -86,6 +86,7 @@
 #include "aclnnop/aclnn_foreach_mul_scalar_list.h"
 #include "aclnnop/aclnn_foreach_mul_scalar_v2.h"
 #include "aclnnop/aclnn_foreach_neg.h"
+#include "aclnnop/aclnn_foreach_non_finite_check_and_unscale.h"
 #include "aclnnop/aclnn_foreach_norm.h"
 #include "aclnnop/aclnn_foreach_pow_scalar_v2.h"
 #include "aclnnop/aclnn_foreach_reciprocal.h"
@@ -3288,6 +3289,35 @@ aclnnStatus aclnnForeachNeg(
   return aclnnServeExecute(&kForeachNeg, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kForeachNonFiniteCheckAndUnscaleParameters[] = {
+    {"scaledGrads", ACLNN_SERVE_TENSOR_LIST, true},
+    {"foundInf", ACLNN_SERVE_TENSOR, true},
+    {"invScale", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kForeachNonFiniteCheckAndUnscale = {"aclnnForeachNonFiniteCheckAndUnscale", kForeachNonFiniteCheckAndUnscaleParameters, 3};
+
+aclnnStatus aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize(
+    const aclTensorList* scaledGrads,
+    const aclTensor* foundInf,
+    const aclTensor* invScale,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensorList = scaledGrads},
+      {.tensor = foundInf},
+      {.tensor = invScale},
+  };
+  return aclnnServeGetWorkspaceSize(&kForeachNonFiniteCheckAndUnscale, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnForeachNonFiniteCheckAndUnscale(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kForeachNonFiniteCheckAndUnscale, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kForeachNormParameters[] = {
     {"x", ACLNN_SERVE_TENSOR_LIST, false},
     {"scalar", ACLNN_SERVE_SCALAR, false},
@@ -4658,6 +4688,81 @@ aclnnStatus aclnnInplaceLerps(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceLerps, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLogicalAndParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceLogicalAnd = {"aclnnInplaceLogicalAnd", kInplaceLogicalAndParameters, 2};
+
+aclnnStatus aclnnInplaceLogicalAndGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLogicalAnd, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLogicalAnd(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLogicalAnd, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLogicalNotParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceLogicalNot = {"aclnnInplaceLogicalNot", kInplaceLogicalNotParameters, 1};
+
+aclnnStatus aclnnInplaceLogicalNotGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLogicalNot, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLogicalNot(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLogicalNot, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLogicalOrParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceLogicalOr = {"aclnnInplaceLogicalOr", kInplaceLogicalOrParameters, 2};
+
+aclnnStatus aclnnInplaceLogicalOrGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLogicalOr, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLogicalOr(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLogicalOr, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceMaskedFillScalarParameters[] = {

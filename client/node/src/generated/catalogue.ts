@@ -589,6 +589,11 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensorList*", "x", false, false],
     ["aclTensorList*", "out", true, false],
   ],
+  aclnnForeachNonFiniteCheckAndUnscale: [
+    ["const aclTensorList*", "scaledGrads", true, false],
+    ["const aclTensor*", "foundInf", true, false],
+    ["const aclTensor*", "invScale", false, false],
+  ],
   aclnnForeachNorm: [
     ["const aclTensorList*", "x", false, false],
     ["const aclScalar*", "scalar", false, false],
@@ -826,6 +831,17 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "end", false, false],
     ["const aclScalar*", "weight", false, false],
+  ],
+  aclnnInplaceLogicalAnd: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceLogicalNot: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceLogicalOr: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
   ],
   aclnnInplaceMaskedFillScalar: [
     ["aclTensor*", "selfRef", true, false],

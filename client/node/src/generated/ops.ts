@@ -4307,6 +4307,48 @@ export function aclnnForeachNeg(
 }
 
 /**
+ * Scales gradients back in place, and marks where any of them is infinite or NaN.
+ *
+ * $$scaledGrads_i = scaledGrads_i \cdot invScale$$
+ *
+ * - foundInf becomes 1 where an element of any tensor is infinite or NaN before it is
+ *   scaled, and stays as it is otherwise.
+ * - FLOAT16 and BF16 are computed in FLOAT and rounded once.
+ *
+ * Source: the public documentation of aclnnForeachNonFiniteCheckAndUnscale (hicann/ops-nn,
+ * foreach).
+ *
+ * @param scaledGrads output const aclTensorList* of FLOAT, FLOAT16, BF16.
+ * @param foundInf output const aclTensor* of FLOAT.
+ * @param invScale const aclTensor* of FLOAT.
+ */
+export function aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize(
+  scaledGrads: readonly TensorLike[],
+  foundInf: TensorLike,
+  invScale: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize(
+  named: { scaledGrads: readonly TensorLike[]; foundInf: TensorLike; invScale: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnForeachNonFiniteCheckAndUnscale", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnForeachNonFiniteCheckAndUnscale(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnForeachNonFiniteCheckAndUnscale", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Norms of a list's tensors, of all their elements.
  *
  * $$out_i = \left(\sum |x_i|^{scalar}\right)^{1 / scalar}$$
@@ -6395,6 +6437,132 @@ export function aclnnInplaceLerps(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceLerps", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements of both tensors are true.
+ *
+ * $$selfRef = selfRef \land other$$
+ *
+ * - Anything but 0 is true, NaN too.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnInplaceLogicalAnd, and for the order of checks
+ * its host code (hicann/ops-math, math/logical_and).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceLogicalAndGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLogicalAndGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLogicalAndGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLogicalAnd", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLogicalAnd(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLogicalAnd", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are not true.
+ *
+ * $$selfRef = \lnot selfRef$$
+ *
+ * - Anything but 0 is true, NaN too.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnInplaceLogicalNot, and for the order of checks
+ * its host code (hicann/ops-math, math/logical_not).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceLogicalNotGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLogicalNotGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLogicalNotGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLogicalNot", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLogicalNot(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLogicalNot", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether an element of either tensor is true.
+ *
+ * $$selfRef = selfRef \lor other$$
+ *
+ * - Anything but 0 is true, NaN too.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied
+ *   first.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnInplaceLogicalOr, and for the order of checks its
+ * host code (hicann/ops-math, math/logical_or).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceLogicalOrGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLogicalOrGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLogicalOrGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLogicalOr", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLogicalOr(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLogicalOr", workspace, workspaceSize, executor, stream);
 }
 
 /**

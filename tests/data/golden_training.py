@@ -1,0 +1,41 @@
+"""Golden vectors of what trains with scaled losses, and of logic in place."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.data.golden_record import FLOATS, case, exact, uniform
+
+
+def unscaled() -> None:
+    """Gradients scaled back, with and without one that is not finite."""
+    for kind in FLOATS:
+        for odd in (None, torch.inf, torch.nan):
+            grads = [uniform(shape, kind, -4, 4) for shape in ((3, 4), (), (5,))]
+            if odd is not None:
+                grads[2][3] = odd
+            found, inverse = torch.zeros(1), torch.full((1,), 1 / 3)
+            given = {"scaledGrads": grads, "foundInf": found, "invScale": inverse}
+            after = [(exact(grad) * inverse.double()).to(grad.dtype) for grad in grads]
+            result = {"scaledGrads": after, "foundInf": torch.full((1,), float(odd is not None))}
+            case("aclnnForeachNonFiniteCheckAndUnscale", f"{kind}-{odd}", given, result)
+
+
+def logic_in_place() -> None:
+    """Truth values that are written in their own type."""
+    for kind in (*FLOATS, "INT32", "BOOL"):
+        x, y = uniform((3, 4), kind, 0, 3), uniform((4,), kind, 0, 3)
+        if x.is_floating_point():
+            x, y = x.round(), y.round()
+        for name, out in (
+            ("And", x.clone().logical_and_(y)),
+            ("Or", x.clone().logical_or_(y)),
+        ):
+            case(
+                f"aclnnInplaceLogical{name}", kind, {"selfRef": x, "other": y}, {"selfRef": out}, 0
+            )
+        out = x.clone().logical_not_()
+        case("aclnnInplaceLogicalNot", kind, {"selfRef": x}, {"selfRef": out}, 0)
+
+
+FAMILIES = (unscaled, logic_in_place)
