@@ -726,6 +726,91 @@ def aclnnApplyAdamW(
     execute("aclnnApplyAdamW", workspace, workspaceSize, executor, stream)
 
 
+def aclnnApplyAdamWV2GetWorkspaceSize(
+    varRef: TensorLike,
+    mRef: TensorLike,
+    vRef: TensorLike,
+    maxGradNormOptionalRef: TensorLike | None,
+    grad: TensorLike,
+    step: TensorLike,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    weightDecay: float,
+    eps: float,
+    amsgrad: bool,
+    maximize: bool,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """One step of the optimiser AdamW, in place, after a number of steps in a tensor.
+
+    With g = grad, or -grad if maximize is true, and t = step + 1:
+
+    $$m \\leftarrow beta1 \\cdot m + (1 - beta1) \\cdot g \\qquad
+    v \\leftarrow beta2 \\cdot v + (1 - beta2) \\cdot g^2$$
+
+    $$var \\leftarrow var \\cdot (1 - lr \\cdot weightDecay) - \\frac{lr}{1 - beta1^t} \\cdot
+    \\frac{m}{\\sqrt{v} / \\sqrt{1 - beta2^t} + eps}$$
+
+    - If amsgrad is true, maxGradNormOptionalRef becomes the larger of itself and v, and is used for
+      v.
+    - step is the number of steps before this one; it is not changed.
+    - Computed in FLOAT, rounded once to the types of the tensors. Of empty weights nothing is
+      computed.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation and the tests of aclnnApplyAdamWV2 (hicann/ops-nn,
+    optim/apply_adam_w_v2).
+
+    Args:
+        varRef: output aclTensor* of FLOAT, FLOAT16, BF16.
+        mRef: output aclTensor* of FLOAT, FLOAT16, BF16.
+        vRef: output aclTensor* of FLOAT, FLOAT16, BF16.
+        maxGradNormOptionalRef: output aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        grad: const aclTensor* of FLOAT, FLOAT16, BF16.
+        step: const aclTensor* of FLOAT, INT64.
+        lr: float.
+        beta1: float.
+        beta2: float.
+        weightDecay: float.
+        eps: float.
+        amsgrad: bool.
+        maximize: bool.
+    """
+    return get_workspace_size(
+        "aclnnApplyAdamWV2",
+        (
+            varRef,
+            mRef,
+            vRef,
+            maxGradNormOptionalRef,
+            grad,
+            step,
+            lr,
+            beta1,
+            beta2,
+            weightDecay,
+            eps,
+            amsgrad,
+            maximize,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnApplyAdamWV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnApplyAdamWV2", workspace, workspaceSize, executor, stream)
+
+
 def aclnnArangeGetWorkspaceSize(
     start: ScalarLike,
     end: ScalarLike,
@@ -8808,6 +8893,64 @@ def aclnnLerps(
     execute("aclnnLerps", workspace, workspaceSize, executor, stream)
 
 
+def aclnnLinalgVectorNormGetWorkspaceSize(
+    self: TensorLike,
+    ord: ScalarLike,
+    dims: Sequence[int],
+    keepDims: bool,
+    dtype: DTypeLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Norm of vectors, along dimensions.
+
+    $$out = \\left(\\sum_{dims} |self|^{ord}\\right)^{1 / ord}$$
+
+    - Of ord 0 the number of elements that are not 0; of infinity the largest magnitude, of minus
+      infinity the
+      least.
+    - No dims are all dims. keepDims keeps them, with size 1.
+    - Powers are of FLOAT, their sums DOUBLE; the root is rounded once, to the type of out.
+    - Of an empty self it is 0.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnLinalgVectorNorm (hicann/ops-math, math/lp_norm_v2).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        ord: const aclScalar*.
+        dims: const aclIntArray*.
+        keepDims: bool.
+        dtype: aclDataType.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnLinalgVectorNorm",
+        (
+            self,
+            ord,
+            dims,
+            keepDims,
+            dtype,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnLinalgVectorNorm(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnLinalgVectorNorm", workspace, workspaceSize, executor, stream)
+
+
 def aclnnLogGetWorkspaceSize(
     self: TensorLike,
     out: TensorLike,
@@ -9040,6 +9183,57 @@ def aclnnLogSoftmaxBackward(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnLogSoftmaxBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnLogSumExpGetWorkspaceSize(
+    self: TensorLike,
+    dim: Sequence[int],
+    keepDim: bool,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Logarithm of the sum of exponentials, along dimensions.
+
+    $$out = \\ln \\sum_{dim} e^{self}$$
+
+    - Exact where the exponentials would overflow: they are relative to the greatest element, in
+      FLOAT, and
+      their sums DOUBLE.
+    - No dim are all dims. keepDim keeps them, with size 1. Of an empty self it is negative
+      infinity.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnLogSumExp (hicann/ops-math, math/reduce_log_sum_exp).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        dim: const aclIntArray*.
+        keepDim: bool.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnLogSumExp",
+        (
+            self,
+            dim,
+            keepDim,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnLogSumExp(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnLogSumExp", workspace, workspaceSize, executor, stream)
 
 
 def aclnnLogicalAndGetWorkspaceSize(
@@ -10771,6 +10965,61 @@ def aclnnNonzeroV2(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnNonzeroV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnNormGetWorkspaceSize(
+    self: TensorLike,
+    pScalar: ScalarLike,
+    dim: Sequence[int],
+    keepdim: bool,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Norm of vectors, along dimensions, in the type of its output.
+
+    $$out = \\left(\\sum_{dim} |self|^{p}\\right)^{1 / p}$$
+
+    - Of p 0 the number of elements that are not 0; of infinity the largest magnitude, of minus
+      infinity the
+      least.
+    - No dim are all dims. keepdim keeps them, with size 1.
+    - Powers are of FLOAT, their sums DOUBLE; the root is rounded once, to the type of out.
+    - Of an empty self it is 0.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnNorm (hicann/ops-math, math/lp_norm_v2).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        pScalar: const aclScalar*.
+        dim: const aclIntArray*.
+        keepdim: bool.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnNorm",
+        (
+            self,
+            pScalar,
+            dim,
+            keepdim,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnNorm(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnNorm", workspace, workspaceSize, executor, stream)
 
 
 def aclnnPermuteGetWorkspaceSize(
@@ -12723,6 +12972,65 @@ def aclnnStd(
     execute("aclnnStd", workspace, workspaceSize, executor, stream)
 
 
+def aclnnStdMeanCorrectionGetWorkspaceSize(
+    self: TensorLike,
+    dim: Sequence[int] | None,
+    correction: int,
+    keepdim: bool,
+    stdOut: TensorLike,
+    meanOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Standard deviation and mean along dimensions.
+
+    $$stdOut = \\sqrt{\\frac{1}{n - correction} \\sum_{dim} (self - mean)^2}, \\quad meanOut =
+    mean$$
+
+    - dim may be null; null or empty is all dims. keepdim keeps them, with size 1.
+    - stdOut is NaN for a single element and a correction of 1 or more; infinite for a correction
+      above 1
+      that n does not exceed.
+    - Distances are FLOAT, their sums DOUBLE. Of an empty self, NaN.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnStdMeanCorrection (hicann/ops-math,
+    math/reduce_std_v2).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        dim: const aclIntArray*, may be None.
+        correction: int64_t.
+        keepdim: bool.
+        stdOut: output aclTensor* of FLOAT, FLOAT16, BF16.
+        meanOut: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnStdMeanCorrection",
+        (
+            self,
+            dim,
+            correction,
+            keepdim,
+            stdOut,
+            meanOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnStdMeanCorrection(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnStdMeanCorrection", workspace, workspaceSize, executor, stream)
+
+
 def aclnnSubGetWorkspaceSize(
     self: TensorLike,
     other: TensorLike,
@@ -13158,6 +13466,60 @@ def aclnnVar(
     execute("aclnnVar", workspace, workspaceSize, executor, stream)
 
 
+def aclnnVarCorrectionGetWorkspaceSize(
+    self: TensorLike,
+    dim: Sequence[int] | None,
+    correction: int,
+    keepdim: bool,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Variance along dimensions, by a correction of the number of elements.
+
+    $$out = \\frac{1}{n - correction} \\sum_{dim} (self - mean)^2$$
+
+    - dim may be null; null or empty is all dims. keepdim keeps them, with size 1.
+    - NaN for a single element and a correction of 1 or more; infinite for a correction above 1 that
+      n
+      does not exceed. Of an empty self, NaN.
+    - Distances are FLOAT, their sums DOUBLE.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnVarCorrection (hicann/ops-math, math/reduce_var).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        dim: const aclIntArray*, may be None.
+        correction: int64_t.
+        keepdim: bool.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnVarCorrection",
+        (
+            self,
+            dim,
+            correction,
+            keepdim,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnVarCorrection(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnVarCorrection", workspace, workspaceSize, executor, stream)
+
+
 SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "aclnnAbs": (
         """
@@ -13338,6 +13700,28 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """,
         ("varRef", "mRef", "vRef"),
         ("maxGradNormOptional",),
+    ),
+    "aclnnApplyAdamWV2": (
+        """
+        aclnnStatus aclnnApplyAdamWV2GetWorkspaceSize(
+            aclTensor* varRef,
+            aclTensor* mRef,
+            aclTensor* vRef,
+            aclTensor* maxGradNormOptionalRef,
+            const aclTensor* grad,
+            const aclTensor* step,
+            float lr,
+            float beta1,
+            float beta2,
+            float weightDecay,
+            float eps,
+            bool amsgrad,
+            bool maximize,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("varRef", "mRef", "vRef", "maxGradNormOptionalRef"),
+        ("maxGradNormOptionalRef",),
     ),
     "aclnnArange": (
         """
@@ -15409,6 +15793,21 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnLinalgVectorNorm": (
+        """
+        aclnnStatus aclnnLinalgVectorNormGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* ord,
+            const aclIntArray* dims,
+            bool keepDims,
+            aclDataType dtype,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnLog": (
         """
         aclnnStatus aclnnLogGetWorkspaceSize(
@@ -15460,6 +15859,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             const aclTensor* gradOutput,
             const aclTensor* output,
             int64_t dim,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnLogSumExp": (
+        """
+        aclnnStatus aclnnLogSumExpGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* dim,
+            bool keepDim,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -15897,6 +16309,20 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """
         aclnnStatus aclnnNonzeroV2GetWorkspaceSize(
             const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnNorm": (
+        """
+        aclnnStatus aclnnNormGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* pScalar,
+            const aclIntArray* dim,
+            bool keepdim,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -16392,6 +16818,21 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         ("dim",),
     ),
+    "aclnnStdMeanCorrection": (
+        """
+        aclnnStatus aclnnStdMeanCorrectionGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* dim,
+            int64_t correction,
+            bool keepdim,
+            aclTensor* stdOut,
+            aclTensor* meanOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("stdOut", "meanOut"),
+        ("dim",),
+    ),
     "aclnnSub": (
         """
         aclnnStatus aclnnSubGetWorkspaceSize(
@@ -16495,6 +16936,20 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             const aclTensor* self,
             const aclIntArray* dim,
             bool unbiased,
+            bool keepdim,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        ("dim",),
+    ),
+    "aclnnVarCorrection": (
+        """
+        aclnnStatus aclnnVarCorrectionGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* dim,
+            int64_t correction,
             bool keepdim,
             aclTensor* out,
             uint64_t* workspaceSize,
@@ -17125,6 +17580,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted")},
         {},
     ),
+    "linalg_vector_norm": Pythonic(
+        "linalg_vector_norm",
+        "aclnnLinalgVectorNorm",
+        ("self",),
+        {"ord": 2, "dims": (), "keepDims": False, "dtype": None},
+        {"out": Result("along", "given")},
+        {},
+    ),
     "log": Pythonic(
         "log",
         "aclnnLog",
@@ -17163,6 +17626,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("gradOutput", "output"),
         {"dim": -1},
         {"out": Result("same", "first")},
+        {},
+    ),
+    "log_sum_exp": Pythonic(
+        "log_sum_exp",
+        "aclnnLogSumExp",
+        ("self",),
+        {"dim": (), "keepDim": False},
+        {"out": Result("along", "first")},
         {},
     ),
     "logical_and": Pythonic(
@@ -17347,6 +17818,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {},
         {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "norm": Pythonic(
+        "norm",
+        "aclnnNorm",
+        ("self",),
+        {"pScalar": 2, "dim": (), "keepdim": False},
+        {"out": Result("along", "first")},
         {},
     ),
     "permute": Pythonic(
@@ -17690,6 +18169,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         "aclnnVar",
         ("self",),
         {"dim": (), "unbiased": True, "keepdim": False},
+        {"out": Result("along", "first")},
+        {},
+    ),
+    "var_correction": Pythonic(
+        "var_correction",
+        "aclnnVarCorrection",
+        ("self",),
+        {"dim": (), "correction": 1, "keepdim": False},
         {"out": Result("along", "first")},
         {},
     ),

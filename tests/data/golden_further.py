@@ -259,4 +259,71 @@ def _each(
     case(f"aclnnForeach{name}", kind, given, {"out": outs})
 
 
-FAMILIES = (selected, bits, divisions, forms, masked, extremes, foreach)
+# --- norms, spread and an optimiser ---------------------------------------------------------------
+
+
+def norms() -> None:
+    """Norms, logarithms of sums, and spread."""
+    for kind in FLOATS:
+        x = uniform((3, 4, 5), kind, -2, 2)
+        dtype, wide = x.dtype, exact(x)
+        for dims, keep in (([1], False), ([0, -1], True), ([], False)):
+            axes, name = dims or [0, 1, 2], f"{kind}-{len(dims)}"
+            for order in (0, 1, 2, 2.5, float("inf"), float("-inf")):
+                out = torch.linalg.vector_norm(wide, order, axes, keep).to(dtype)
+                given = {"self": x, "ord": (order, "FLOAT"), "dims": dims, "keepDims": keep}
+                label = f"{name}-{order}"
+                case("aclnnLinalgVectorNorm", label, given | {"dtype": dtype}, {"out": out})
+                given = {"self": x, "pScalar": (order, "FLOAT"), "dim": dims, "keepdim": keep}
+                case("aclnnNorm", label, given, {"out": out})
+            given = {"self": x, "dim": dims, "keepDim": keep}
+            case(
+                "aclnnLogSumExp", name, given, {"out": torch.logsumexp(wide, axes, keep).to(dtype)}
+            )
+            given = {"self": x, "dim": dims, "correction": 1, "keepdim": keep}
+            out = torch.var(wide, axes, correction=1, keepdim=keep).to(dtype)
+            case("aclnnVarCorrection", name, given, {"out": out})
+            both = torch.std_mean(wide, axes, correction=1, keepdim=keep)
+            outs = {"stdOut": both[0].to(dtype), "meanOut": both[1].to(dtype)}
+            case("aclnnStdMeanCorrection", name, given, outs)
+
+
+def steps() -> None:
+    """Steps of AdamW with the number of steps in a tensor."""
+    for kind in FLOATS:
+        for done, maximize, amsgrad in ((0, False, False), (2, False, True), (2, True, False)):
+            _step(kind, done, maximize=maximize, amsgrad=amsgrad)
+
+
+def _step(kind: str, done: int, *, maximize: bool, amsgrad: bool) -> None:
+    weights, grad, first = (uniform((3, 4), kind, -1, 1) for _ in range(3))
+    second, limit = (uniform((3, 4), kind, 0.2, 0.8) for _ in range(2))
+    # Exact in FLOAT, as C takes them.
+    settings = {"lr": 0.0625, "beta1": 0.875, "beta2": 0.9375, "weightDecay": 0.125, "eps": 2**-10}
+    point = exact(weights).clone().requires_grad_()
+    point.grad = exact(grad)
+    optimizer = torch.optim.AdamW(
+        [point],
+        lr=settings["lr"],
+        betas=(settings["beta1"], settings["beta2"]),
+        eps=settings["eps"],
+        weight_decay=settings["weightDecay"],
+        maximize=maximize,
+        amsgrad=amsgrad,
+    )
+    state = {"step": torch.tensor(float(done)), "exp_avg": exact(first).clone()}
+    state |= {"exp_avg_sq": exact(second).clone(), "max_exp_avg_sq": exact(limit).clone()}
+    optimizer.state[point] = state
+    optimizer.step()
+    count = torch.tensor([done], dtype=torch.int64 if maximize else torch.float32)
+    given = {"varRef": weights, "mRef": first, "vRef": second, "grad": grad, "step": count}
+    given |= {"maxGradNormOptionalRef": limit if amsgrad else None, **settings}
+    given |= {"amsgrad": amsgrad, "maximize": maximize}
+    names = {"varRef": point, "mRef": state["exp_avg"], "vRef": state["exp_avg_sq"]}
+    if amsgrad:
+        names["maxGradNormOptionalRef"] = state["max_exp_avg_sq"]
+    results = {name: value.detach().to(weights.dtype) for name, value in names.items()}
+    case("aclnnApplyAdamWV2", f"{kind}-{done}-{maximize}", given, results)
+
+
+FAMILIES = (selected, bits, divisions, forms, masked, extremes, foreach, norms, steps)

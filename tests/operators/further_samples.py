@@ -71,6 +71,30 @@ def _with_position(make: Making) -> Values:
     return _along_last(make) | {"indices": make.out(*make.shape[:-1], dtype=np.int64)}
 
 
+# --- norms and optimisers ------------------------------------------------------------------------------
+
+
+def _norm_of_last(make: Making) -> Values:
+    axis = (len(make.shape) - 1,)
+    return {
+        "self": make.numbers(*make.shape),
+        "ord": Scalar(2, "INT64"),
+        "pScalar": Scalar(2, "INT64"),
+        "dims": axis,
+        "dim": axis,
+        "correction": 1,
+        "dtype": make.dtype,
+        **{name: make.out(*make.shape[:-1]) for name in ("out", "stdOut", "meanOut")},
+    }
+
+
+def _adam_step(make: Making) -> Values:
+    names = ("varRef", "mRef", "vRef", "grad")
+    settings = {"lr": 0.1, "beta1": 0.875, "beta2": 0.9375, "weightDecay": 0.125, "eps": 1e-3}
+    state = {name: make.numbers(*make.shape) for name in names}
+    return state | settings | {"step": np.ones(1, np.float32)}
+
+
 # --- random numbers ------------------------------------------------------------------------------------
 
 
@@ -176,6 +200,12 @@ FURTHER: dict[str, Callable[[Making], Values]] = {
         for name in built_in()
         if name.startswith("aclnnForeach")
     },
+    "LinalgVectorNorm": _norm_of_last,
+    "Norm": _norm_of_last,
+    "LogSumExp": _norm_of_last,
+    "VarCorrection": _norm_of_last,
+    "StdMeanCorrection": _norm_of_last,
+    "ApplyAdamWV2": _adam_step,
     "Max": _whole_extreme,
     "Min": _whole_extreme,
     "ArgMin": _position,

@@ -146,6 +146,45 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class SpreadAndMean(Spread):
+    """Standard deviations or variances, and means."""
+
+    def results(self, total: Partial, length: int) -> Partial:
+        """The spread and the mean."""
+        # Of a class with slots, super() without arguments finds another class.
+        return (*Spread.results(self, total, length), total[1])
+
+
+@dataclass(frozen=True, slots=True)
+class LogSum:
+    """Logarithms of sums of exponentials, from the greatest element and a sum relative to it."""
+
+    loaded: np.dtype[Any] = _SINGLE
+    partial: tuple[np.dtype[Any], ...] = (_DOUBLE, _DOUBLE)
+    """The greatest element, or 0 where it is not finite, and the sum."""
+
+    def piece(self, block: Array, axes: Axes, start: int, scratch: Scratch) -> Partial:
+        """Finds both of a block."""
+        greatest = np.maximum.reduce(block, axis=axes)
+        greatest = np.where(np.isfinite(greatest), greatest, _SINGLE.type(0))
+        powers = scratch.like(block)
+        np.subtract(block, np.expand_dims(greatest, axes), out=powers)
+        np.exp(powers, out=powers)
+        return greatest.astype(_DOUBLE), sum_along(powers, axes, _DOUBLE)
+
+    def merge(self, total: Partial, piece: Partial) -> None:
+        """Adds the sums, relative to the greater element."""
+        greatest = np.maximum(total[0], piece[0])
+        np.multiply(total[1], np.exp(total[0] - greatest), out=total[1])
+        np.add(total[1], piece[1] * np.exp(piece[0] - greatest), out=total[1])
+        np.copyto(total[0], greatest)
+
+    def results(self, total: Partial, length: int) -> Partial:
+        """The logarithm."""
+        return (np.log(total[1]) + total[0],)
+
+
+@dataclass(frozen=True, slots=True)
 class Norm:
     """Norms: the root of the sum of powers of magnitudes, in FLOAT and, where they are added, in DOUBLE."""
 

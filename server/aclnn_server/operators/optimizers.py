@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,9 +76,9 @@ class AdamW:
         return array
 
     def _step(self, scratch: Scratch, parts: list[Array], factors: _Factors) -> None:
-        weights, first, second, grad, *limit = (_as_single(scratch, part) for part in parts)
+        weights, first, second, grad, *limit = (as_single(scratch, part) for part in parts)
         work = scratch.like(weights)
-        self._moments(first, second, grad, work, factors)
+        update_moments(first, second, grad, work, factors, maximize=self.maximize)
         if limit:
             np.maximum(second, limit[0], out=second)
         np.divide(second, factors.second_left, out=work)
@@ -87,26 +88,42 @@ class AdamW:
         np.multiply(work, factors.step, out=work)
         np.multiply(weights, factors.decay, out=weights)
         np.subtract(weights, work, out=weights)
-        for part, array in zip(parts, (weights, first, second), strict=False):
-            if part is not array:
-                mark = scratch.mark()
-                cast(array, part, scratch)
-                scratch.rewind(mark)
-
-    def _moments(
-        self, first: Array, second: Array, grad: Array, work: Array, factors: _Factors
-    ) -> None:
-        sign = np.float32(-1 if self.maximize else 1)
-        np.multiply(grad, grad, out=work)
-        np.multiply(work, factors.second_new, out=work)
-        np.multiply(second, factors.beta2, out=second)
-        np.add(second, work, out=second)
-        np.multiply(grad, factors.first_new * sign, out=work)
-        np.multiply(first, factors.beta1, out=first)
-        np.add(first, work, out=first)
+        store(scratch, parts, (weights, first, second))
 
 
-class _Factors:
+class Betas:
+    """What moments are multiplied by, in FLOAT."""
+
+    def __init__(self, beta1: float, beta2: float) -> None:
+        single = np.float32
+        self.beta1, self.first_new = single(beta1), single(1 - beta1)
+        self.beta2, self.second_new = single(beta2), single(1 - beta2)
+
+
+def update_moments(
+    first: Array, second: Array, grad: Array, work: Array, betas: Betas, *, maximize: bool
+) -> None:
+    """Takes a gradient into both moments, all FLOAT; `work` is overwritten."""
+    sign = np.float32(-1 if maximize else 1)
+    np.multiply(grad, grad, out=work)
+    np.multiply(work, betas.second_new, out=work)
+    np.multiply(second, betas.beta2, out=second)
+    np.add(second, work, out=second)
+    np.multiply(grad, betas.first_new * sign, out=work)
+    np.multiply(first, betas.beta1, out=first)
+    np.add(first, work, out=first)
+
+
+def store(scratch: Scratch, parts: Sequence[Array], arrays: Sequence[Array]) -> None:
+    """Writes FLOAT arrays to the first of the parts that they were made of, where those are others."""
+    for part, array in zip(parts, arrays, strict=False):
+        if part is not array:
+            mark = scratch.mark()
+            cast(array, part, scratch)
+            scratch.rewind(mark)
+
+
+class _Factors(Betas):
     """What a step multiplies by and adds, in FLOAT."""
 
     def __init__(
@@ -119,16 +136,16 @@ class _Factors:
         beta2: float,
         eps: float,
     ) -> None:
+        super().__init__(beta1, beta2)
         single = np.float32
-        self.beta1, self.first_new = single(beta1), single(1 - beta1)
-        self.beta2, self.second_new = single(beta2), single(1 - beta2)
         with np.errstate(all="ignore"):
             self.step = single(np.float64(rate) / (1 - beta1_power * beta1))
         self.second_left = single(1 - beta2_power * beta2)
         self.decay, self.eps = single(1 - rate * decay), single(eps)
 
 
-def _as_single(scratch: Scratch, part: Array) -> Array:
+def as_single(scratch: Scratch, part: Array) -> Array:
+    """A block in FLOAT: itself, or a copy."""
     if part.dtype == _SINGLE:
         return part
     target = scratch.take(part.shape, _SINGLE)

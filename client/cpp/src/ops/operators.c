@@ -12,6 +12,7 @@
 #include "aclnnop/aclnn_amin.h"
 #include "aclnnop/aclnn_any.h"
 #include "aclnnop/aclnn_apply_adam_w.h"
+#include "aclnnop/aclnn_apply_adam_wv2.h"
 #include "aclnnop/aclnn_arange.h"
 #include "aclnnop/aclnn_arg_min.h"
 #include "aclnnop/aclnn_argmax.h"
@@ -120,8 +121,10 @@
 #include "aclnnop/aclnn_leaky_relu.h"
 #include "aclnnop/aclnn_leaky_relu_backward.h"
 #include "aclnnop/aclnn_lerp.h"
+#include "aclnnop/aclnn_linalg_vector_norm.h"
 #include "aclnnop/aclnn_log.h"
 #include "aclnnop/aclnn_log1p.h"
+#include "aclnnop/aclnn_log_sum_exp.h"
 #include "aclnnop/aclnn_logical_and.h"
 #include "aclnnop/aclnn_logical_not.h"
 #include "aclnnop/aclnn_logical_or.h"
@@ -159,6 +162,7 @@
 #include "aclnnop/aclnn_nll_loss_backward.h"
 #include "aclnnop/aclnn_nonzero.h"
 #include "aclnnop/aclnn_nonzero_v2.h"
+#include "aclnnop/aclnn_norm.h"
 #include "aclnnop/aclnn_normal.h"
 #include "aclnnop/aclnn_ones.h"
 #include "aclnnop/aclnn_permute.h"
@@ -196,6 +200,7 @@
 #include "aclnnop/aclnn_square.h"
 #include "aclnnop/aclnn_stack.h"
 #include "aclnnop/aclnn_std.h"
+#include "aclnnop/aclnn_std_mean_correction.h"
 #include "aclnnop/aclnn_sub.h"
 #include "aclnnop/aclnn_tanh.h"
 #include "aclnnop/aclnn_tanh_backward.h"
@@ -205,6 +210,7 @@
 #include "aclnnop/aclnn_trunc.h"
 #include "aclnnop/aclnn_uniform.h"
 #include "aclnnop/aclnn_var.h"
+#include "aclnnop/aclnn_var_correction.h"
 #include "aclnnop/aclnn_zero.h"
 
 static const aclnnServeParameter kAbsParameters[] = {
@@ -654,6 +660,65 @@ aclnnStatus aclnnApplyAdamW(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kApplyAdamW, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kApplyAdamWV2Parameters[] = {
+    {"varRef", ACLNN_SERVE_TENSOR, true},
+    {"mRef", ACLNN_SERVE_TENSOR, true},
+    {"vRef", ACLNN_SERVE_TENSOR, true},
+    {"maxGradNormOptionalRef", ACLNN_SERVE_TENSOR, true},
+    {"grad", ACLNN_SERVE_TENSOR, false},
+    {"step", ACLNN_SERVE_TENSOR, false},
+    {"lr", ACLNN_SERVE_FLOAT, false},
+    {"beta1", ACLNN_SERVE_FLOAT, false},
+    {"beta2", ACLNN_SERVE_FLOAT, false},
+    {"weightDecay", ACLNN_SERVE_FLOAT, false},
+    {"eps", ACLNN_SERVE_FLOAT, false},
+    {"amsgrad", ACLNN_SERVE_BOOL, false},
+    {"maximize", ACLNN_SERVE_BOOL, false},
+};
+static const aclnnServeOperator kApplyAdamWV2 = {"aclnnApplyAdamWV2", kApplyAdamWV2Parameters, 13};
+
+aclnnStatus aclnnApplyAdamWV2GetWorkspaceSize(
+    aclTensor* varRef,
+    aclTensor* mRef,
+    aclTensor* vRef,
+    aclTensor* maxGradNormOptionalRef,
+    const aclTensor* grad,
+    const aclTensor* step,
+    float lr,
+    float beta1,
+    float beta2,
+    float weightDecay,
+    float eps,
+    bool amsgrad,
+    bool maximize,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = varRef},
+      {.tensor = mRef},
+      {.tensor = vRef},
+      {.tensor = maxGradNormOptionalRef},
+      {.tensor = grad},
+      {.tensor = step},
+      {.floatValue = lr},
+      {.floatValue = beta1},
+      {.floatValue = beta2},
+      {.floatValue = weightDecay},
+      {.floatValue = eps},
+      {.boolValue = amsgrad},
+      {.boolValue = maximize},
+  };
+  return aclnnServeGetWorkspaceSize(&kApplyAdamWV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnApplyAdamWV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kApplyAdamWV2, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kArangeParameters[] = {
@@ -5698,6 +5763,44 @@ aclnnStatus aclnnLerps(
   return aclnnServeExecute(&kLerps, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kLinalgVectorNormParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"ord", ACLNN_SERVE_SCALAR, false},
+    {"dims", ACLNN_SERVE_INT_ARRAY, false},
+    {"keepDims", ACLNN_SERVE_BOOL, false},
+    {"dtype", ACLNN_SERVE_DATA_TYPE, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kLinalgVectorNorm = {"aclnnLinalgVectorNorm", kLinalgVectorNormParameters, 6};
+
+aclnnStatus aclnnLinalgVectorNormGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* ord,
+    const aclIntArray* dims,
+    bool keepDims,
+    aclDataType dtype,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = ord},
+      {.intArray = dims},
+      {.boolValue = keepDims},
+      {.dataType = dtype},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kLinalgVectorNorm, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnLinalgVectorNorm(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kLinalgVectorNorm, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kLogParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"out", ACLNN_SERVE_TENSOR, true},
@@ -5835,6 +5938,38 @@ aclnnStatus aclnnLogSoftmaxBackward(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kLogSoftmaxBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kLogSumExpParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT_ARRAY, false},
+    {"keepDim", ACLNN_SERVE_BOOL, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kLogSumExp = {"aclnnLogSumExp", kLogSumExpParameters, 4};
+
+aclnnStatus aclnnLogSumExpGetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* dim,
+    bool keepDim,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = dim},
+      {.boolValue = keepDim},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kLogSumExp, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnLogSumExp(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kLogSumExp, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kLogicalAndParameters[] = {
@@ -6915,6 +7050,41 @@ aclnnStatus aclnnNonzeroV2(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kNonzeroV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kNormParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"pScalar", ACLNN_SERVE_SCALAR, false},
+    {"dim", ACLNN_SERVE_INT_ARRAY, false},
+    {"keepdim", ACLNN_SERVE_BOOL, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kNorm = {"aclnnNorm", kNormParameters, 5};
+
+aclnnStatus aclnnNormGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* pScalar,
+    const aclIntArray* dim,
+    bool keepdim,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = pScalar},
+      {.intArray = dim},
+      {.boolValue = keepdim},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kNorm, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnNorm(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kNorm, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kPermuteParameters[] = {
@@ -8108,6 +8278,44 @@ aclnnStatus aclnnStd(
   return aclnnServeExecute(&kStd, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kStdMeanCorrectionParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT_ARRAY, false},
+    {"correction", ACLNN_SERVE_INT64, false},
+    {"keepdim", ACLNN_SERVE_BOOL, false},
+    {"stdOut", ACLNN_SERVE_TENSOR, true},
+    {"meanOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kStdMeanCorrection = {"aclnnStdMeanCorrection", kStdMeanCorrectionParameters, 6};
+
+aclnnStatus aclnnStdMeanCorrectionGetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* dim,
+    int64_t correction,
+    bool keepdim,
+    aclTensor* stdOut,
+    aclTensor* meanOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = dim},
+      {.int64Value = correction},
+      {.boolValue = keepdim},
+      {.tensor = stdOut},
+      {.tensor = meanOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kStdMeanCorrection, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnStdMeanCorrection(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kStdMeanCorrection, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kSubParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"other", ACLNN_SERVE_TENSOR, false},
@@ -8376,4 +8584,39 @@ aclnnStatus aclnnVar(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kVar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kVarCorrectionParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT_ARRAY, false},
+    {"correction", ACLNN_SERVE_INT64, false},
+    {"keepdim", ACLNN_SERVE_BOOL, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kVarCorrection = {"aclnnVarCorrection", kVarCorrectionParameters, 5};
+
+aclnnStatus aclnnVarCorrectionGetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* dim,
+    int64_t correction,
+    bool keepdim,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = dim},
+      {.int64Value = correction},
+      {.boolValue = keepdim},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kVarCorrection, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnVarCorrection(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kVarCorrection, workspace, workspaceSize, executor, stream);
 }

@@ -787,6 +787,17 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Norm of vectors, along dimensions. By aclnnLinalgVectorNorm.
+   *
+   * Defaults: ord 2, dims [], keepDims false, dtype null.
+   */
+  linalgVectorNorm<A extends Input>(
+    self: A, options: OneLineOptions & { ord?: ScalarLike; dims?: Iterable<number | bigint>; keepDims?: boolean; dtype?: DTypeLike | null } = {},
+  ): Promise<Result<A>> {
+    return this.run("linalg_vector_norm", [self], options);
+  }
+
+  /**
    * Natural logarithm of each element. By aclnnLog.
    */
   log<A extends Input>(
@@ -833,6 +844,17 @@ export class Operators extends OneLineForms {
     gradOutput: A, output: B, options: OneLineOptions & { dim?: number | bigint } = {},
   ): Promise<Result<A | B>> {
     return this.run("log_softmax_backward", [gradOutput, output], options);
+  }
+
+  /**
+   * Logarithm of the sum of exponentials, along dimensions. By aclnnLogSumExp.
+   *
+   * Defaults: dim [], keepDim false.
+   */
+  logSumExp<A extends Input>(
+    self: A, options: OneLineOptions & { dim?: Iterable<number | bigint>; keepDim?: boolean } = {},
+  ): Promise<Result<A>> {
+    return this.run("log_sum_exp", [self], options);
   }
 
   /**
@@ -1035,6 +1057,17 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions = {},
   ): Promise<Result<A>> {
     return this.run("neg", [self], options);
+  }
+
+  /**
+   * Norm of vectors, along dimensions, in the type of its output. By aclnnNorm.
+   *
+   * Defaults: pScalar 2, dim [], keepdim false.
+   */
+  norm<A extends Input>(
+    self: A, options: OneLineOptions & { pScalar?: ScalarLike; dim?: Iterable<number | bigint>; keepdim?: boolean } = {},
+  ): Promise<Result<A>> {
+    return this.run("norm", [self], options);
   }
 
   /**
@@ -1475,6 +1508,17 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions & { dim?: Iterable<number | bigint> | null; unbiased?: boolean; keepdim?: boolean } = {},
   ): Promise<Result<A>> {
     return this.run("var", [self], options);
+  }
+
+  /**
+   * Variance along dimensions, by a correction of the number of elements. By aclnnVarCorrection.
+   *
+   * Defaults: dim [], correction 1, keepdim false.
+   */
+  varCorrection<A extends Input>(
+    self: A, options: OneLineOptions & { dim?: Iterable<number | bigint> | null; correction?: number | bigint; keepdim?: boolean } = {},
+  ): Promise<Result<A>> {
+    return this.run("var_correction", [self], options);
   }
 
   /**

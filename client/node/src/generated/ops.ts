@@ -623,6 +623,77 @@ export function aclnnApplyAdamW(
 }
 
 /**
+ * One step of the optimiser AdamW, in place, after a number of steps in a tensor.
+ *
+ * With g = grad, or -grad if maximize is true, and t = step + 1:
+ *
+ * $$m \leftarrow beta1 \cdot m + (1 - beta1) \cdot g \qquad
+ * v \leftarrow beta2 \cdot v + (1 - beta2) \cdot g^2$$
+ *
+ * $$var \leftarrow var \cdot (1 - lr \cdot weightDecay) - \frac{lr}{1 - beta1^t} \cdot
+ * \frac{m}{\sqrt{v} / \sqrt{1 - beta2^t} + eps}$$
+ *
+ * - If amsgrad is true, maxGradNormOptionalRef becomes the larger of itself and v, and is used for
+ *   v.
+ * - step is the number of steps before this one; it is not changed.
+ * - Computed in FLOAT, rounded once to the types of the tensors. Of empty weights nothing is
+ *   computed.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation and the tests of aclnnApplyAdamWV2 (hicann/ops-nn,
+ * optim/apply_adam_w_v2).
+ *
+ * @param varRef output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param mRef output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param vRef output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param maxGradNormOptionalRef output aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param grad const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param step const aclTensor* of FLOAT, INT64.
+ * @param lr float.
+ * @param beta1 float.
+ * @param beta2 float.
+ * @param weightDecay float.
+ * @param eps float.
+ * @param amsgrad bool.
+ * @param maximize bool.
+ */
+export function aclnnApplyAdamWV2GetWorkspaceSize(
+  varRef: TensorLike,
+  mRef: TensorLike,
+  vRef: TensorLike,
+  maxGradNormOptionalRef: TensorLike,
+  grad: TensorLike,
+  step: TensorLike,
+  lr: number,
+  beta1: number,
+  beta2: number,
+  weightDecay: number,
+  eps: number,
+  amsgrad: boolean,
+  maximize: boolean,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnApplyAdamWV2GetWorkspaceSize(
+  named: { varRef: TensorLike; mRef: TensorLike; vRef: TensorLike; maxGradNormOptionalRef: TensorLike; grad: TensorLike; step: TensorLike; lr: number; beta1: number; beta2: number; weightDecay: number; eps: number; amsgrad: boolean; maximize: boolean },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnApplyAdamWV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnApplyAdamWV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnApplyAdamWV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnApplyAdamWV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Numbers at equal distances, from a start up to but not including an end.
  *
  * $$out_i = start + i \cdot step, \quad 0 \le i < \lceil (end - start) / step \rceil$$
@@ -7957,6 +8028,57 @@ export function aclnnLerps(
 }
 
 /**
+ * Norm of vectors, along dimensions.
+ *
+ * $$out = \left(\sum_{dims} |self|^{ord}\right)^{1 / ord}$$
+ *
+ * - Of ord 0 the number of elements that are not 0; of infinity the largest magnitude, of minus
+ *   infinity the
+ *   least.
+ * - No dims are all dims. keepDims keeps them, with size 1.
+ * - Powers are of FLOAT, their sums DOUBLE; the root is rounded once, to the type of out.
+ * - Of an empty self it is 0.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnLinalgVectorNorm (hicann/ops-math, math/lp_norm_v2).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param ord const aclScalar*.
+ * @param dims const aclIntArray*.
+ * @param keepDims bool.
+ * @param dtype aclDataType.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnLinalgVectorNormGetWorkspaceSize(
+  self: TensorLike,
+  ord: ScalarLike,
+  dims: Iterable<number | bigint>,
+  keepDims: boolean,
+  dtype: DTypeLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLinalgVectorNormGetWorkspaceSize(
+  named: { self: TensorLike; ord: ScalarLike; dims: Iterable<number | bigint>; keepDims: boolean; dtype: DTypeLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLinalgVectorNormGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnLinalgVectorNorm", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnLinalgVectorNorm(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnLinalgVectorNorm", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Natural logarithm of each element.
  *
  * $$out = \ln self$$
@@ -8170,6 +8292,52 @@ export function aclnnLogSoftmaxBackward(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnLogSoftmaxBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Logarithm of the sum of exponentials, along dimensions.
+ *
+ * $$out = \ln \sum_{dim} e^{self}$$
+ *
+ * - Exact where the exponentials would overflow: they are relative to the greatest element, in
+ *   FLOAT, and
+ *   their sums DOUBLE.
+ * - No dim are all dims. keepDim keeps them, with size 1. Of an empty self it is negative
+ *   infinity.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnLogSumExp (hicann/ops-math, math/reduce_log_sum_exp).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dim const aclIntArray*.
+ * @param keepDim bool.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnLogSumExpGetWorkspaceSize(
+  self: TensorLike,
+  dim: Iterable<number | bigint>,
+  keepDim: boolean,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLogSumExpGetWorkspaceSize(
+  named: { self: TensorLike; dim: Iterable<number | bigint>; keepDim: boolean; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLogSumExpGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnLogSumExp", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnLogSumExp(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnLogSumExp", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -9728,6 +9896,55 @@ export function aclnnNonzeroV2(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnNonzeroV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Norm of vectors, along dimensions, in the type of its output.
+ *
+ * $$out = \left(\sum_{dim} |self|^{p}\right)^{1 / p}$$
+ *
+ * - Of p 0 the number of elements that are not 0; of infinity the largest magnitude, of minus
+ *   infinity the
+ *   least.
+ * - No dim are all dims. keepdim keeps them, with size 1.
+ * - Powers are of FLOAT, their sums DOUBLE; the root is rounded once, to the type of out.
+ * - Of an empty self it is 0.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnNorm (hicann/ops-math, math/lp_norm_v2).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param pScalar const aclScalar*.
+ * @param dim const aclIntArray*.
+ * @param keepdim bool.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnNormGetWorkspaceSize(
+  self: TensorLike,
+  pScalar: ScalarLike,
+  dim: Iterable<number | bigint>,
+  keepdim: boolean,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnNormGetWorkspaceSize(
+  named: { self: TensorLike; pScalar: ScalarLike; dim: Iterable<number | bigint>; keepdim: boolean; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnNormGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnNorm", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnNorm(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnNorm", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -11505,6 +11722,57 @@ export function aclnnStd(
 }
 
 /**
+ * Standard deviation and mean along dimensions.
+ *
+ * $$stdOut = \sqrt{\frac{1}{n - correction} \sum_{dim} (self - mean)^2}, \quad meanOut = mean$$
+ *
+ * - dim may be null; null or empty is all dims. keepdim keeps them, with size 1.
+ * - stdOut is NaN for a single element and a correction of 1 or more; infinite for a correction
+ *   above 1
+ *   that n does not exceed.
+ * - Distances are FLOAT, their sums DOUBLE. Of an empty self, NaN.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnStdMeanCorrection (hicann/ops-math,
+ * math/reduce_std_v2).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dim const aclIntArray*, may be None.
+ * @param correction int64_t.
+ * @param keepdim bool.
+ * @param stdOut output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param meanOut output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnStdMeanCorrectionGetWorkspaceSize(
+  self: TensorLike,
+  dim: Iterable<number | bigint> | null,
+  correction: number | bigint,
+  keepdim: boolean,
+  stdOut: TensorLike,
+  meanOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnStdMeanCorrectionGetWorkspaceSize(
+  named: { self: TensorLike; dim: Iterable<number | bigint> | null; correction: number | bigint; keepdim: boolean; stdOut: TensorLike; meanOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnStdMeanCorrectionGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnStdMeanCorrection", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnStdMeanCorrection(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnStdMeanCorrection", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Difference of two tensors, the second scaled.
  *
  * $$out = self - alpha \cdot other$$
@@ -11896,4 +12164,52 @@ export function aclnnVar(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnVar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Variance along dimensions, by a correction of the number of elements.
+ *
+ * $$out = \frac{1}{n - correction} \sum_{dim} (self - mean)^2$$
+ *
+ * - dim may be null; null or empty is all dims. keepdim keeps them, with size 1.
+ * - NaN for a single element and a correction of 1 or more; infinite for a correction above 1 that
+ *   n
+ *   does not exceed. Of an empty self, NaN.
+ * - Distances are FLOAT, their sums DOUBLE.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnVarCorrection (hicann/ops-math, math/reduce_var).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dim const aclIntArray*, may be None.
+ * @param correction int64_t.
+ * @param keepdim bool.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnVarCorrectionGetWorkspaceSize(
+  self: TensorLike,
+  dim: Iterable<number | bigint> | null,
+  correction: number | bigint,
+  keepdim: boolean,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnVarCorrectionGetWorkspaceSize(
+  named: { self: TensorLike; dim: Iterable<number | bigint> | null; correction: number | bigint; keepdim: boolean; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnVarCorrectionGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnVarCorrection", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnVarCorrection(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnVarCorrection", workspace, workspaceSize, executor, stream);
 }
