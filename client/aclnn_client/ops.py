@@ -3360,6 +3360,600 @@ def aclnnExpm1(
     execute("aclnnExpm1", workspace, workspaceSize, executor, stream)
 
 
+def aclnnFlashAttentionScoreGetWorkspaceSize(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    realShiftOptional: TensorLike | None,
+    dropMaskOptional: TensorLike | None,
+    paddingMaskOptional: TensorLike | None,
+    attenMaskOptional: TensorLike | None,
+    prefixOptional: Sequence[int] | None,
+    scaleValue: float,
+    keepProb: float,
+    preTokens: int,
+    nextTokens: int,
+    headNum: int,
+    inputLayout: str,
+    innerPrecise: int,
+    sparseMode: int,
+    softmaxMaxOut: TensorLike,
+    softmaxSumOut: TensorLike,
+    softmaxOutOut: TensorLike | None,
+    attentionOutOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Attention: values, weighed by the softmax of the scores of queries and keys.
+
+    $$attentionOutOut = dropout(softmax(mask(scaleValue \\cdot (query \\cdot key^T +
+    realShiftOptional)))) \\cdot value$$
+
+    The scores are those of each query with each key of its batch and head; several heads of queries
+    may share
+    one of keys. inputLayout names the dimensions, with H for N times D.
+
+    - realShiftOptional is added to the scores before they are scaled.
+    - attenMaskOptional is other than 0 where a score does not count. Its mode is sparseMode: 0 and
+      1 take it
+      as it is; 2 hides keys behind the query, 3 the same with the last query and key side by side,
+      and 4 those
+      further than preTokens before or nextTokens behind; of 2 to 4 only that a mask is given
+      matters. Without
+      it, every score counts.
+    - A row whose keys are all hidden gives 0, the lowest FLOAT as its largest score, and sum 0.
+    - Where keepProb is below 1, probabilities are dropped and the others divided by it:
+      dropMaskOptional has a bit for each probability, 1 where it is kept, the lowest of a byte
+      first.
+    - softmaxMaxOut and softmaxSumOut have each row's largest score and sum, eight times.
+      softmaxOutOut is not
+      written.
+    - Computed in FLOAT, a few rows of scores at a time, and rounded once.
+    - Rotary parts, quantised inputs, sinks, prefixes and sequences of several lengths are refused.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnFlashAttentionScore (hicann/ops-transformer,
+    attention/flash_attention_score); what it
+    leaves open, rows without keys and the order of bits, is this server's.
+
+    Args:
+        query: const aclTensor* of FLOAT, FLOAT16, BF16.
+        key: const aclTensor* of FLOAT, FLOAT16, BF16.
+        value: const aclTensor* of FLOAT, FLOAT16, BF16.
+        realShiftOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        dropMaskOptional: const aclTensor* of UINT8, may be None.
+        paddingMaskOptional: const aclTensor*, may be None.
+        attenMaskOptional: const aclTensor* of BOOL, UINT8, may be None.
+        prefixOptional: const aclIntArray*, may be None.
+        scaleValue: double.
+        keepProb: double.
+        preTokens: int64_t.
+        nextTokens: int64_t.
+        headNum: int64_t.
+        inputLayout: char*.
+        innerPrecise: int64_t.
+        sparseMode: int64_t.
+        softmaxMaxOut: output const aclTensor* of FLOAT.
+        softmaxSumOut: output const aclTensor* of FLOAT.
+        softmaxOutOut: output const aclTensor*, may be None.
+        attentionOutOut: output const aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnFlashAttentionScore",
+        (
+            query,
+            key,
+            value,
+            realShiftOptional,
+            dropMaskOptional,
+            paddingMaskOptional,
+            attenMaskOptional,
+            prefixOptional,
+            scaleValue,
+            keepProb,
+            preTokens,
+            nextTokens,
+            headNum,
+            inputLayout,
+            innerPrecise,
+            sparseMode,
+            softmaxMaxOut,
+            softmaxSumOut,
+            softmaxOutOut,
+            attentionOutOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnFlashAttentionScore(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnFlashAttentionScore", workspace, workspaceSize, executor, stream)
+
+
+def aclnnFlashAttentionScoreGradGetWorkspaceSize(
+    query: TensorLike,
+    keyIn: TensorLike,
+    value: TensorLike,
+    dy: TensorLike,
+    pseShiftOptional: TensorLike | None,
+    dropMaskOptional: TensorLike | None,
+    paddingMaskOptional: TensorLike | None,
+    attenMaskOptional: TensorLike | None,
+    softmaxMaxOptional: TensorLike | None,
+    softmaxSumOptional: TensorLike | None,
+    softmaxInOptional: TensorLike | None,
+    attentionInOptional: TensorLike | None,
+    prefixOptional: Sequence[int] | None,
+    scaleValue: float,
+    keepProb: float,
+    preTokens: int,
+    nextTokens: int,
+    headNum: int,
+    inputLayout: str,
+    innerPrecise: int,
+    sparseMode: int,
+    dqOut: TensorLike,
+    dkOut: TensorLike,
+    dvOut: TensorLike,
+    dpseOut: TensorLike | None,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradients of attention: of queries, keys and values.
+
+    $$dvOut = p^T \\cdot dy \\qquad dqOut = scaleValue \\cdot ds \\cdot keyIn \\qquad
+    dkOut = scaleValue \\cdot ds^T \\cdot query$$
+
+    $$ds = softmax \\cdot (dropout(dy \\cdot value^T) - \\textstyle\\sum dy \\cdot
+    attentionInOptional)$$
+
+    The scores are computed again, and with softmaxMaxOptional and softmaxSumOptional, of which the
+    first of
+    eight equal numbers is read, the probabilities p. attentionInOptional is the result of
+    aclnnFlashAttentionScore, whose other
+    parameters must be as they were there.
+
+    - dpseOut, the gradient of pseShiftOptional, is written where both are given, with a gradient
+      for each
+      score; pseShiftOptional must not be broadcast then.
+    - Computed in FLOAT, a few rows of scores at a time, and rounded once.
+    - What aclnnFlashAttentionScore refuses is refused here as well.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnFlashAttentionScoreGrad (hicann/ops-transformer,
+    attention/flash_attention_score_grad); the
+    order of checks is not documented.
+
+    Args:
+        query: const aclTensor* of FLOAT, FLOAT16, BF16.
+        keyIn: const aclTensor* of FLOAT, FLOAT16, BF16.
+        value: const aclTensor* of FLOAT, FLOAT16, BF16.
+        dy: const aclTensor* of FLOAT, FLOAT16, BF16.
+        pseShiftOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        dropMaskOptional: const aclTensor* of UINT8, may be None.
+        paddingMaskOptional: const aclTensor*, may be None.
+        attenMaskOptional: const aclTensor* of BOOL, UINT8, may be None.
+        softmaxMaxOptional: const aclTensor* of FLOAT, may be None.
+        softmaxSumOptional: const aclTensor* of FLOAT, may be None.
+        softmaxInOptional: const aclTensor*, may be None.
+        attentionInOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        prefixOptional: const aclIntArray*, may be None.
+        scaleValue: double.
+        keepProb: double.
+        preTokens: int64_t.
+        nextTokens: int64_t.
+        headNum: int64_t.
+        inputLayout: char*.
+        innerPrecise: int64_t.
+        sparseMode: int64_t.
+        dqOut: output const aclTensor* of FLOAT, FLOAT16, BF16.
+        dkOut: output const aclTensor* of FLOAT, FLOAT16, BF16.
+        dvOut: output const aclTensor* of FLOAT, FLOAT16, BF16.
+        dpseOut: output const aclTensor*, may be None.
+    """
+    return get_workspace_size(
+        "aclnnFlashAttentionScoreGrad",
+        (
+            query,
+            keyIn,
+            value,
+            dy,
+            pseShiftOptional,
+            dropMaskOptional,
+            paddingMaskOptional,
+            attenMaskOptional,
+            softmaxMaxOptional,
+            softmaxSumOptional,
+            softmaxInOptional,
+            attentionInOptional,
+            prefixOptional,
+            scaleValue,
+            keepProb,
+            preTokens,
+            nextTokens,
+            headNum,
+            inputLayout,
+            innerPrecise,
+            sparseMode,
+            dqOut,
+            dkOut,
+            dvOut,
+            dpseOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnFlashAttentionScoreGrad(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnFlashAttentionScoreGrad", workspace, workspaceSize, executor, stream)
+
+
+def aclnnFlashAttentionScoreGradV4GetWorkspaceSize(
+    query: TensorLike,
+    keyIn: TensorLike,
+    value: TensorLike,
+    dy: TensorLike,
+    pseShiftOptional: TensorLike | None,
+    dropMaskOptional: TensorLike | None,
+    paddingMaskOptional: TensorLike | None,
+    attenMaskOptional: TensorLike | None,
+    softmaxMaxOptional: TensorLike | None,
+    softmaxSumOptional: TensorLike | None,
+    softmaxInOptional: TensorLike | None,
+    attentionInOptional: TensorLike | None,
+    sinkInOptional: TensorLike | None,
+    queryRopeOptional: TensorLike | None,
+    keyRopeOptional: TensorLike | None,
+    dScaleQOptional: TensorLike | None,
+    dScaleKOptional: TensorLike | None,
+    dScaleVOptional: TensorLike | None,
+    dScaleDyOptional: TensorLike | None,
+    dScaleOOptional: TensorLike | None,
+    prefixOptional: Sequence[int] | None,
+    actualSeqQLenOptional: Sequence[int] | None,
+    actualSeqKvLenOptional: Sequence[int] | None,
+    qStartIdxOptional: Sequence[int] | None,
+    kvStartIdxOptional: Sequence[int] | None,
+    scaleValue: float,
+    keepProb: float,
+    preTokens: int,
+    nextTokens: int,
+    headNum: int,
+    inputLayout: str,
+    softmaxInLayout: str | None,
+    innerPrecise: int,
+    sparseMode: int,
+    pseType: int,
+    seed: int,
+    offset: int,
+    outDtype: int,
+    dqOut: TensorLike,
+    dkOut: TensorLike,
+    dvOut: TensorLike,
+    dqRopeOut: TensorLike | None,
+    dkRopeOut: TensorLike | None,
+    dpseOut: TensorLike | None,
+    dsinkOut: TensorLike | None,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradients of attention: of queries, keys and values.
+
+    $$dvOut = p^T \\cdot dy \\qquad dqOut = scaleValue \\cdot ds \\cdot keyIn \\qquad
+    dkOut = scaleValue \\cdot ds^T \\cdot query$$
+
+    $$ds = softmax \\cdot (dropout(dy \\cdot value^T) - \\textstyle\\sum dy \\cdot
+    attentionInOptional)$$
+
+    The scores are computed again, and with softmaxMaxOptional and softmaxSumOptional, of which the
+    first of
+    eight equal numbers is read, the probabilities p. attentionInOptional is the result of
+    aclnnFlashAttentionScoreV4, whose other
+    parameters must be as they were there.
+
+    - dpseOut, the gradient of pseShiftOptional, is written where both are given, with a gradient
+      for each
+      score; pseShiftOptional must not be broadcast then.
+    - Computed in FLOAT, a few rows of scores at a time, and rounded once.
+    - What aclnnFlashAttentionScoreV4 refuses is refused here as well.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnFlashAttentionScoreGradV4 (hicann/ops-transformer,
+    attention/flash_attention_score_grad); the
+    order of checks is not documented.
+
+    Args:
+        query: const aclTensor* of FLOAT, FLOAT16, BF16.
+        keyIn: const aclTensor* of FLOAT, FLOAT16, BF16.
+        value: const aclTensor* of FLOAT, FLOAT16, BF16.
+        dy: const aclTensor* of FLOAT, FLOAT16, BF16.
+        pseShiftOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        dropMaskOptional: const aclTensor* of UINT8, may be None.
+        paddingMaskOptional: const aclTensor*, may be None.
+        attenMaskOptional: const aclTensor* of BOOL, UINT8, may be None.
+        softmaxMaxOptional: const aclTensor* of FLOAT, may be None.
+        softmaxSumOptional: const aclTensor* of FLOAT, may be None.
+        softmaxInOptional: const aclTensor*, may be None.
+        attentionInOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        sinkInOptional: const aclTensor*, may be None.
+        queryRopeOptional: const aclTensor*, may be None.
+        keyRopeOptional: const aclTensor*, may be None.
+        dScaleQOptional: const aclTensor*, may be None.
+        dScaleKOptional: const aclTensor*, may be None.
+        dScaleVOptional: const aclTensor*, may be None.
+        dScaleDyOptional: const aclTensor*, may be None.
+        dScaleOOptional: const aclTensor*, may be None.
+        prefixOptional: const aclIntArray*, may be None.
+        actualSeqQLenOptional: const aclIntArray*, may be None.
+        actualSeqKvLenOptional: const aclIntArray*, may be None.
+        qStartIdxOptional: const aclIntArray*, may be None.
+        kvStartIdxOptional: const aclIntArray*, may be None.
+        scaleValue: double.
+        keepProb: double.
+        preTokens: int64_t.
+        nextTokens: int64_t.
+        headNum: int64_t.
+        inputLayout: char*.
+        softmaxInLayout: char*, may be None.
+        innerPrecise: int64_t.
+        sparseMode: int64_t.
+        pseType: int64_t.
+        seed: int64_t.
+        offset: int64_t.
+        outDtype: int64_t.
+        dqOut: output aclTensor* of FLOAT, FLOAT16, BF16.
+        dkOut: output aclTensor* of FLOAT, FLOAT16, BF16.
+        dvOut: output aclTensor* of FLOAT, FLOAT16, BF16.
+        dqRopeOut: output aclTensor*, may be None.
+        dkRopeOut: output aclTensor*, may be None.
+        dpseOut: output aclTensor*, may be None.
+        dsinkOut: output aclTensor*, may be None.
+    """
+    return get_workspace_size(
+        "aclnnFlashAttentionScoreGradV4",
+        (
+            query,
+            keyIn,
+            value,
+            dy,
+            pseShiftOptional,
+            dropMaskOptional,
+            paddingMaskOptional,
+            attenMaskOptional,
+            softmaxMaxOptional,
+            softmaxSumOptional,
+            softmaxInOptional,
+            attentionInOptional,
+            sinkInOptional,
+            queryRopeOptional,
+            keyRopeOptional,
+            dScaleQOptional,
+            dScaleKOptional,
+            dScaleVOptional,
+            dScaleDyOptional,
+            dScaleOOptional,
+            prefixOptional,
+            actualSeqQLenOptional,
+            actualSeqKvLenOptional,
+            qStartIdxOptional,
+            kvStartIdxOptional,
+            scaleValue,
+            keepProb,
+            preTokens,
+            nextTokens,
+            headNum,
+            inputLayout,
+            softmaxInLayout,
+            innerPrecise,
+            sparseMode,
+            pseType,
+            seed,
+            offset,
+            outDtype,
+            dqOut,
+            dkOut,
+            dvOut,
+            dqRopeOut,
+            dkRopeOut,
+            dpseOut,
+            dsinkOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnFlashAttentionScoreGradV4(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnFlashAttentionScoreGradV4", workspace, workspaceSize, executor, stream)
+
+
+def aclnnFlashAttentionScoreV4GetWorkspaceSize(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    realShiftOptional: TensorLike | None,
+    dropMaskOptional: TensorLike | None,
+    paddingMaskOptional: TensorLike | None,
+    attenMaskOptional: TensorLike | None,
+    queryRopeOptional: TensorLike | None,
+    keyRopeOptional: TensorLike | None,
+    dScaleQOptional: TensorLike | None,
+    dScaleKOptional: TensorLike | None,
+    dScaleVOptional: TensorLike | None,
+    sinkOptional: TensorLike | None,
+    prefixOptional: Sequence[int] | None,
+    actualSeqQLenOptional: Sequence[int] | None,
+    actualSeqKvLenOptional: Sequence[int] | None,
+    qStartIdxOptional: Sequence[int] | None,
+    kvStartIdxOptional: Sequence[int] | None,
+    scaleValue: float,
+    keepProb: float,
+    preTokens: int,
+    nextTokens: int,
+    headNum: int,
+    inputLayout: str,
+    innerPrecise: int,
+    sparseMode: int,
+    outDtype: int,
+    pseType: int,
+    softmaxOutLayout: str | None,
+    seed: int,
+    offset: int,
+    softmaxMaxOut: TensorLike,
+    softmaxSumOut: TensorLike,
+    softmaxOutOut: TensorLike | None,
+    attentionOutOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Attention: values, weighed by the softmax of the scores of queries and keys; with a seed.
+
+    $$attentionOutOut = dropout(softmax(mask(scaleValue \\cdot query \\cdot key^T +
+    realShiftOptional))) \\cdot value$$
+
+    The scores are those of each query with each key of its batch and head; several heads of queries
+    may share
+    one of keys. inputLayout names the dimensions, with H for N times D.
+
+    - realShiftOptional is added to the scores before they are scaled if pseType is 1, and after if
+      it is 0.
+    - attenMaskOptional is other than 0 where a score does not count. Its mode is sparseMode: 0 and
+      1 take it
+      as it is; 2 hides keys behind the query, 3 the same with the last query and key side by side,
+      and 4 those
+      further than preTokens before or nextTokens behind; of 2 to 4 only that a mask is given
+      matters. Without
+      it, every score counts.
+    - A row whose keys are all hidden gives 0, the lowest FLOAT as its largest score, and sum 0.
+    - Where keepProb is below 1, probabilities are dropped and the others divided by it:
+      dropMaskOptional has a bit for each probability, 1 where it is kept, the lowest of a byte
+      first; without it, seed and offset determine which are kept.
+    - softmaxMaxOut and softmaxSumOut have each row's largest score and sum, eight times.
+      softmaxOutOut is not
+      written.
+    - Computed in FLOAT, a few rows of scores at a time, and rounded once.
+    - Rotary parts, quantised inputs, sinks, prefixes and sequences of several lengths are refused.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnFlashAttentionScoreV4 (hicann/ops-transformer,
+    attention/flash_attention_score); what it
+    leaves open, rows without keys and the order of bits, is this server's.
+
+    Args:
+        query: const aclTensor* of FLOAT, FLOAT16, BF16.
+        key: const aclTensor* of FLOAT, FLOAT16, BF16.
+        value: const aclTensor* of FLOAT, FLOAT16, BF16.
+        realShiftOptional: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        dropMaskOptional: const aclTensor* of UINT8, may be None.
+        paddingMaskOptional: const aclTensor*, may be None.
+        attenMaskOptional: const aclTensor* of BOOL, UINT8, may be None.
+        queryRopeOptional: const aclTensor*, may be None.
+        keyRopeOptional: const aclTensor*, may be None.
+        dScaleQOptional: const aclTensor*, may be None.
+        dScaleKOptional: const aclTensor*, may be None.
+        dScaleVOptional: const aclTensor*, may be None.
+        sinkOptional: const aclTensor*, may be None.
+        prefixOptional: const aclIntArray*, may be None.
+        actualSeqQLenOptional: const aclIntArray*, may be None.
+        actualSeqKvLenOptional: const aclIntArray*, may be None.
+        qStartIdxOptional: const aclIntArray*, may be None.
+        kvStartIdxOptional: const aclIntArray*, may be None.
+        scaleValue: double.
+        keepProb: double.
+        preTokens: int64_t.
+        nextTokens: int64_t.
+        headNum: int64_t.
+        inputLayout: char*.
+        innerPrecise: int64_t.
+        sparseMode: int64_t.
+        outDtype: int64_t.
+        pseType: int64_t.
+        softmaxOutLayout: char*, may be None.
+        seed: int64_t.
+        offset: int64_t.
+        softmaxMaxOut: output const aclTensor* of FLOAT.
+        softmaxSumOut: output const aclTensor* of FLOAT.
+        softmaxOutOut: output const aclTensor*, may be None.
+        attentionOutOut: output const aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnFlashAttentionScoreV4",
+        (
+            query,
+            key,
+            value,
+            realShiftOptional,
+            dropMaskOptional,
+            paddingMaskOptional,
+            attenMaskOptional,
+            queryRopeOptional,
+            keyRopeOptional,
+            dScaleQOptional,
+            dScaleKOptional,
+            dScaleVOptional,
+            sinkOptional,
+            prefixOptional,
+            actualSeqQLenOptional,
+            actualSeqKvLenOptional,
+            qStartIdxOptional,
+            kvStartIdxOptional,
+            scaleValue,
+            keepProb,
+            preTokens,
+            nextTokens,
+            headNum,
+            inputLayout,
+            innerPrecise,
+            sparseMode,
+            outDtype,
+            pseType,
+            softmaxOutLayout,
+            seed,
+            offset,
+            softmaxMaxOut,
+            softmaxSumOut,
+            softmaxOutOut,
+            attentionOutOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnFlashAttentionScoreV4(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnFlashAttentionScoreV4", workspace, workspaceSize, executor, stream)
+
+
 def aclnnFloorGetWorkspaceSize(
     self: TensorLike,
     out: TensorLike,
@@ -14381,6 +14975,230 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """,
         ("out",),
         (),
+    ),
+    "aclnnFlashAttentionScore": (
+        """
+        aclnnStatus aclnnFlashAttentionScoreGetWorkspaceSize(
+            const aclTensor* query,
+            const aclTensor* key,
+            const aclTensor* value,
+            const aclTensor* realShiftOptional,
+            const aclTensor* dropMaskOptional,
+            const aclTensor* paddingMaskOptional,
+            const aclTensor* attenMaskOptional,
+            const aclIntArray* prefixOptional,
+            double scaleValue,
+            double keepProb,
+            int64_t preTokens,
+            int64_t nextTokens,
+            int64_t headNum,
+            char* inputLayout,
+            int64_t innerPrecise,
+            int64_t sparseMode,
+            const aclTensor* softmaxMaxOut,
+            const aclTensor* softmaxSumOut,
+            const aclTensor* softmaxOutOut,
+            const aclTensor* attentionOutOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("softmaxMaxOut", "softmaxSumOut", "softmaxOutOut", "attentionOutOut"),
+        (
+            "realShiftOptional",
+            "dropMaskOptional",
+            "paddingMaskOptional",
+            "attenMaskOptional",
+            "prefixOptional",
+            "softmaxOutOut",
+        ),
+    ),
+    "aclnnFlashAttentionScoreGrad": (
+        """
+        aclnnStatus aclnnFlashAttentionScoreGradGetWorkspaceSize(
+            const aclTensor* query,
+            const aclTensor* keyIn,
+            const aclTensor* value,
+            const aclTensor* dy,
+            const aclTensor* pseShiftOptional,
+            const aclTensor* dropMaskOptional,
+            const aclTensor* paddingMaskOptional,
+            const aclTensor* attenMaskOptional,
+            const aclTensor* softmaxMaxOptional,
+            const aclTensor* softmaxSumOptional,
+            const aclTensor* softmaxInOptional,
+            const aclTensor* attentionInOptional,
+            const aclIntArray* prefixOptional,
+            double scaleValue,
+            double keepProb,
+            int64_t preTokens,
+            int64_t nextTokens,
+            int64_t headNum,
+            char* inputLayout,
+            int64_t innerPrecise,
+            int64_t sparseMode,
+            const aclTensor* dqOut,
+            const aclTensor* dkOut,
+            const aclTensor* dvOut,
+            const aclTensor* dpseOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("dqOut", "dkOut", "dvOut", "dpseOut"),
+        (
+            "pseShiftOptional",
+            "dropMaskOptional",
+            "paddingMaskOptional",
+            "attenMaskOptional",
+            "softmaxMaxOptional",
+            "softmaxSumOptional",
+            "softmaxInOptional",
+            "attentionInOptional",
+            "prefixOptional",
+            "dpseOut",
+        ),
+    ),
+    "aclnnFlashAttentionScoreGradV4": (
+        """
+        aclnnStatus aclnnFlashAttentionScoreGradV4GetWorkspaceSize(
+            const aclTensor* query,
+            const aclTensor* keyIn,
+            const aclTensor* value,
+            const aclTensor* dy,
+            const aclTensor* pseShiftOptional,
+            const aclTensor* dropMaskOptional,
+            const aclTensor* paddingMaskOptional,
+            const aclTensor* attenMaskOptional,
+            const aclTensor* softmaxMaxOptional,
+            const aclTensor* softmaxSumOptional,
+            const aclTensor* softmaxInOptional,
+            const aclTensor* attentionInOptional,
+            const aclTensor* sinkInOptional,
+            const aclTensor* queryRopeOptional,
+            const aclTensor* keyRopeOptional,
+            const aclTensor* dScaleQOptional,
+            const aclTensor* dScaleKOptional,
+            const aclTensor* dScaleVOptional,
+            const aclTensor* dScaleDyOptional,
+            const aclTensor* dScaleOOptional,
+            const aclIntArray* prefixOptional,
+            const aclIntArray* actualSeqQLenOptional,
+            const aclIntArray* actualSeqKvLenOptional,
+            const aclIntArray* qStartIdxOptional,
+            const aclIntArray* kvStartIdxOptional,
+            double scaleValue,
+            double keepProb,
+            int64_t preTokens,
+            int64_t nextTokens,
+            int64_t headNum,
+            char* inputLayout,
+            char* softmaxInLayout,
+            int64_t innerPrecise,
+            int64_t sparseMode,
+            int64_t pseType,
+            int64_t seed,
+            int64_t offset,
+            int64_t outDtype,
+            aclTensor* dqOut,
+            aclTensor* dkOut,
+            aclTensor* dvOut,
+            aclTensor* dqRopeOut,
+            aclTensor* dkRopeOut,
+            aclTensor* dpseOut,
+            aclTensor* dsinkOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("dqOut", "dkOut", "dvOut", "dqRopeOut", "dkRopeOut", "dpseOut", "dsinkOut"),
+        (
+            "pseShiftOptional",
+            "dropMaskOptional",
+            "paddingMaskOptional",
+            "attenMaskOptional",
+            "softmaxMaxOptional",
+            "softmaxSumOptional",
+            "softmaxInOptional",
+            "attentionInOptional",
+            "sinkInOptional",
+            "queryRopeOptional",
+            "keyRopeOptional",
+            "dScaleQOptional",
+            "dScaleKOptional",
+            "dScaleVOptional",
+            "dScaleDyOptional",
+            "dScaleOOptional",
+            "prefixOptional",
+            "actualSeqQLenOptional",
+            "actualSeqKvLenOptional",
+            "qStartIdxOptional",
+            "kvStartIdxOptional",
+            "softmaxInLayout",
+            "dqRopeOut",
+            "dkRopeOut",
+            "dpseOut",
+            "dsinkOut",
+        ),
+    ),
+    "aclnnFlashAttentionScoreV4": (
+        """
+        aclnnStatus aclnnFlashAttentionScoreV4GetWorkspaceSize(
+            const aclTensor* query,
+            const aclTensor* key,
+            const aclTensor* value,
+            const aclTensor* realShiftOptional,
+            const aclTensor* dropMaskOptional,
+            const aclTensor* paddingMaskOptional,
+            const aclTensor* attenMaskOptional,
+            const aclTensor* queryRopeOptional,
+            const aclTensor* keyRopeOptional,
+            const aclTensor* dScaleQOptional,
+            const aclTensor* dScaleKOptional,
+            const aclTensor* dScaleVOptional,
+            const aclTensor* sinkOptional,
+            const aclIntArray* prefixOptional,
+            const aclIntArray* actualSeqQLenOptional,
+            const aclIntArray* actualSeqKvLenOptional,
+            const aclIntArray* qStartIdxOptional,
+            const aclIntArray* kvStartIdxOptional,
+            double scaleValue,
+            double keepProb,
+            int64_t preTokens,
+            int64_t nextTokens,
+            int64_t headNum,
+            char* inputLayout,
+            int64_t innerPrecise,
+            int64_t sparseMode,
+            int64_t outDtype,
+            int64_t pseType,
+            char* softmaxOutLayout,
+            int64_t seed,
+            int64_t offset,
+            const aclTensor* softmaxMaxOut,
+            const aclTensor* softmaxSumOut,
+            const aclTensor* softmaxOutOut,
+            const aclTensor* attentionOutOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("softmaxMaxOut", "softmaxSumOut", "softmaxOutOut", "attentionOutOut"),
+        (
+            "realShiftOptional",
+            "dropMaskOptional",
+            "paddingMaskOptional",
+            "attenMaskOptional",
+            "queryRopeOptional",
+            "keyRopeOptional",
+            "dScaleQOptional",
+            "dScaleKOptional",
+            "dScaleVOptional",
+            "sinkOptional",
+            "prefixOptional",
+            "actualSeqQLenOptional",
+            "actualSeqKvLenOptional",
+            "qStartIdxOptional",
+            "kvStartIdxOptional",
+            "softmaxOutLayout",
+            "softmaxOutOut",
+        ),
     ),
     "aclnnFloor": (
         """

@@ -209,9 +209,75 @@ def tables() -> None:
             case("aclnnEmbeddingDenseBackward", label, given, {"out": slope}, _wide(grad))
 
 
+WINDOW = {"preTokens": 3, "nextTokens": 1, "innerPrecise": 0, "keepProb": 1.0}
+SPARSE = ((0, False), (0, True), (2, True), (3, True), (4, True))
+
+
+def attention() -> None:
+    """Attention and its gradients, for each layout and way to hide keys."""
+    for dtype in FLOATS:
+        for layout in ("BNSD", "BSND", "BSH", "SBH"):
+            for mode, masked in SPARSE if layout == "BNSD" else SPARSE[1:2]:
+                _attention(dtype, layout, mode, masked=masked)
+
+
+def _attention(dtype: str, layout: str, mode: int, *, masked: bool) -> None:
+    shapes = ((2, 4, 5, 6), (2, 2, 7, 6), (2, 2, 7, 6))
+    query, key, value = (uniform(shape, dtype, -1, 1) for shape in shapes)
+    points = [exact(part).requires_grad_() for part in (query, key, value)]
+    wide = [points[0], *(part.repeat_interleave(2, 1) for part in points[1:])]
+    distance = torch.arange(7) - torch.arange(5)[:, None]
+    hidden = {
+        0: uniform((2, 1, 5, 7), "BOOL") & (distance != 0),
+        2: distance > 0,
+        3: distance > 2,
+        4: (distance > 3) | (distance < -1),
+    }[mode]
+    scores = wide[0] @ wide[1].transpose(2, 3) * 0.3
+    if masked:
+        scores = scores.masked_fill(hidden, -torch.inf)
+    largest = scores.amax(3, keepdim=True)
+    sums = (scores - largest).exp().sum(3, keepdim=True)
+    out = scores.softmax(3) @ wide[2]
+    grad = uniform(tuple(out.shape), dtype, -1, 1)
+    slopes = torch.autograd.grad(out, points, exact(grad))
+    result = out.to(TYPES[dtype])
+    given = {"query": _laid(query, layout), "value": _laid(value, layout)}
+    settings = {"scaleValue": 0.3, **WINDOW, "headNum": 4, "inputLayout": layout}
+    settings |= {"sparseMode": mode, "attenMaskOptional": hidden if masked else None}
+    eight = [value.expand(2, 4, 5, 8).float() for value in (largest, sums)]
+    later = {"pseType": 1, "seed": 0, "offset": 0, "outDtype": 0}
+    results = {
+        "attentionOutOut": _laid(result, layout),
+        "softmaxMaxOut": eight[0],
+        "softmaxSumOut": eight[1],
+    }
+    label = f"{dtype}-{layout}-{mode}-{masked}"
+    forward = given | {"key": _laid(key, layout)} | settings
+    case("aclnnFlashAttentionScore", label, forward, results, _wide(query))
+    case("aclnnFlashAttentionScoreV4", label, forward | later, results, _wide(query))
+    names = ("dqOut", "dkOut", "dvOut")
+    pairs = zip(names, slopes, strict=True)
+    results = {name: _laid(slope.to(TYPES[dtype]), layout) for name, slope in pairs}
+    backward = given | settings | {"keyIn": _laid(key, layout), "dy": _laid(grad, layout)}
+    backward |= {"softmaxMaxOptional": eight[0], "softmaxSumOptional": eight[1]}
+    backward["attentionInOptional"] = _laid(result, layout)
+    case("aclnnFlashAttentionScoreGrad", label, backward, results, 2 * _wide(query))
+    case("aclnnFlashAttentionScoreGradV4", label, backward | later, results, 2 * _wide(query))
+
+
+def _laid(value: Tensor, layout: str) -> Tensor:
+    """A tensor of dimensions (B, N, S, D) in another order of them."""
+    value = value.detach()
+    if layout == "BNSD":
+        return value
+    moved = value.permute((2, 0, 1, 3) if layout == "SBH" else (0, 2, 1, 3))
+    return moved if layout == "BSND" else moved.flatten(2)
+
+
 def _wide(x: Tensor) -> float:
     """Tolerance of sums that may be near 0."""
     return {"FLOAT": 1e-5, "FLOAT16": 2e-3, "BF16": 1.6e-2}[NAMES[x.dtype]]
 
 
-FAMILIES = (convolutions, normalizations, pooling, tables)
+FAMILIES = (convolutions, normalizations, pooling, tables, attention)

@@ -143,6 +143,30 @@ def _embedding_gradient(make: Making) -> Values:
     }
 
 
+def _attention(make: Making) -> Values:
+    """Two heads of queries and one of three keys."""
+    batches, queries = make.matrix
+    rows, keys = (batches, 2, queries, 4), (batches, 1, 3, 4)
+    single = (batches, 2, queries, 8)
+    kept = {
+        name: make.numbers(*single).astype(np.float32)
+        for name in ("softmaxMaxOptional", "softmaxSumOptional")
+    }
+    return {
+        **{name: make.numbers(*rows) for name in ("query", "dy", "attentionInOptional")},
+        **{name: make.numbers(*keys) for name in ("key", "keyIn", "value")},
+        **kept,
+        **{name: make.out(*rows) for name in ("attentionOutOut", "dqOut")},
+        **{name: make.out(*keys) for name in ("dkOut", "dvOut")},
+        **{
+            name: make.out(*single, dtype=np.float32) for name in ("softmaxMaxOut", "softmaxSumOut")
+        },
+        "headNum": 2,
+        "pseType": 1,
+        "inputLayout": "BNSD",
+    }
+
+
 NETWORK: dict[str, Callable[[Making], Values]] = {
     "Convolution": _convolution,
     "ConvolutionBackward": _convolution_backward,
@@ -160,4 +184,13 @@ NETWORK: dict[str, Callable[[Making], Values]] = {
     "AdaptiveAvgPool2d": _pooling,
     "AdaptiveAvgPool2dBackward": _shares,
     "EmbeddingDenseBackward": _embedding_gradient,
+    **dict.fromkeys(
+        (
+            "FlashAttentionScore",
+            "FlashAttentionScoreV4",
+            "FlashAttentionScoreGrad",
+            "FlashAttentionScoreGradV4",
+        ),
+        _attention,
+    ),
 }

@@ -46,6 +46,8 @@ FAMILIES = (
     "group_norm:GROUP_NORM",
     "convolution:CONVOLUTION",
     "pooling:POOLING",
+    "mean_pooling:MEAN_POOLING",
+    "attention:ATTENTION",
     "embedding_gradient:EMBEDDING_GRADIENT",
     "optimizers:OPTIMIZERS",
     "adam_steps:ADAM_STEPS",

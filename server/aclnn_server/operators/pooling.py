@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from aclnn import dtypes
-from aclnn_server.operators.checks import Holds, NotNull, OneOf, SameShape, SameType, TypeIn
+from aclnn_server.operators.checks import Holds, NotNull, SameShape, SameType, TypeIn
 from aclnn_server.operators.definition import Call, Check, Family, Work, prototype
 from aclnn_server.operators.indexing import places_of
 from aclnn_server.operators.layout_checks import INDEXES, HasShape
-from aclnn_server.operators.matmul import CUBE_MATH_TYPES, FLOATS
-from aclnn_server.operators.pooling_kernels import Windows, mean_shares, spread_shares
+from aclnn_server.operators.matmul import FLOATS
+from aclnn_server.operators.pooling_kernels import Windows
 from aclnn_server.operators.products import ASCEND310B, ASCEND950
 from aclnn_server.operators.shapes import Shape
 from aclnn_server.operators.staging import Arrays, in_blocks, staged
@@ -25,14 +25,15 @@ Array = npt.NDArray[Any]
 
 POOLING = Family()
 
-_CUBE = {name: number for name, number in CUBE_MATH_TYPES.items() if number < 4}
 _NAMES = ("kernelSize", "stride", "padding", "dilation")
 
 
 # --- checks -----------------------------------------------------------------------------------------
 
 
-def _planes(*names: str) -> Check:
+def of_planes(*names: str) -> Check:
+    """Tensors hold planes, none of them empty."""
+
     def check(call: Call) -> None:
         for name in names:
             shape = call.tensor(name).shape
@@ -48,7 +49,7 @@ def _planes(*names: str) -> Check:
     )
 
 
-def _lists(names: tuple[str, ...]) -> Check:
+def lists(names: tuple[str, ...]) -> Check:
     """The lists of a window, in the order of :data:`_NAMES`; fewer where there is no dilation."""
 
     def check(call: Call) -> None:
@@ -90,7 +91,7 @@ def _no_dilation(call: Call) -> None:
         raise call.invalid("dilation", f"dilation is {list(call['dilation'])}; only 1 is allowed")
 
 
-def _windows(call: Call) -> Windows:
+def windows_of(call: Call) -> Windows:
     """The windows of any of the operators."""
     names = {row.name for row in call.signature.parameters}
     stride, padding = (name if name in names else f"{name}s" for name in ("stride", "padding"))
@@ -105,8 +106,9 @@ def _windows(call: Call) -> Windows:
     )
 
 
-def _pooled(call: Call) -> Shape:
-    windows = _windows(call)
+def pooled(call: Call) -> Shape:
+    """Shape of the output, with a point for each window."""
+    windows = windows_of(call)
     if min(windows.points) < 1:
         raise call.invalid(
             "self",
@@ -117,19 +119,19 @@ def _pooled(call: Call) -> Shape:
 
 
 _POOLED = "the planes of self, with a point for each window"
-_OUT = HasShape("out", _POOLED, _pooled)
-_GRAD = HasShape("gradOutput", _POOLED, _pooled)
+OUT = HasShape("out", _POOLED, pooled)
+GRAD = HasShape("gradOutput", _POOLED, pooled)
 
 
 # --- computing --------------------------------------------------------------------------------------
 
 
-def _flat(array: Array) -> Array:
+def as_planes(array: Array) -> Array:
     """Its planes, in one dimension."""
     return array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
 
 
-def _by_plane(threads: Threads, large: Array, compute: Callable[[slice], None]) -> None:
+def by_plane(threads: Threads, large: Array, compute: Callable[[slice], None]) -> None:
     """Computes blocks of planes, sized by those of the larger side."""
     in_blocks(threads, math.prod(large.shape[:-2]), math.prod(large.shape[-2:]), compute)
 
@@ -157,10 +159,10 @@ _OF_LARGEST = (
         TypeIn(("self", "out"), FLOATS),
         SameType(("out",), "self"),
         TypeIn(("indices",), INDEXES),
-        _planes("self"),
-        _lists(_NAMES),
-        _OUT,
-        HasShape("indices", _POOLED, _pooled),
+        of_planes("self"),
+        lists(_NAMES),
+        OUT,
+        HasShape("indices", _POOLED, pooled),
     ),
 )
 def max_pool_with_indices(call: Call) -> Work:
@@ -179,16 +181,16 @@ def max_pool_with_indices(call: Call) -> Work:
     Source: the public documentation of aclnnMaxPool2dWithIndices (hicann/ops-nn,
     pooling/max_pool3d_with_argmax_v2); the order of checks is not documented.
     """
-    windows = _windows(call)
+    windows = windows_of(call)
 
     def compute(arrays: Arrays, threads: Threads) -> None:
-        planes, out = _flat(arrays["self"]), _flat(arrays["out"])
+        planes, out = as_planes(arrays["self"]), as_planes(arrays["out"])
         places = np.empty(out.shape, np.int64)
 
         def block(cut: slice) -> None:
             places[cut] = windows.largest(planes[cut], out[cut])
 
-        _by_plane(threads, planes, block)
+        by_plane(threads, planes, block)
         np.copyto(arrays["indices"], places.reshape(arrays["indices"].shape), casting="unsafe")
 
     return staged(call, compute, ("self",), ("out", "indices"), raw=("indices",))
@@ -203,10 +205,10 @@ def max_pool_with_indices(call: Call) -> Work:
         TypeIn(("gradOutput", "self", "gradInput"), FLOATS),
         SameType(("gradOutput", "gradInput"), "self"),
         TypeIn(("indices",), INDEXES),
-        _planes("self"),
-        _lists(_NAMES),
-        _GRAD,
-        HasShape("indices", _POOLED, _pooled),
+        of_planes("self"),
+        lists(_NAMES),
+        GRAD,
+        HasShape("indices", _POOLED, pooled),
         SameShape(("gradInput",), "self"),
     ),
 )
@@ -225,9 +227,9 @@ def max_pool_with_indices_backward(call: Call) -> Work:
     name = call.signature.name
 
     def compute(arrays: Arrays, threads: Threads) -> None:
-        grad, out = _flat(arrays["gradOutput"]), _flat(arrays["gradInput"])
+        grad, out = as_planes(arrays["gradOutput"]), as_planes(arrays["gradInput"])
         size = out.shape[1] * out.shape[2]
-        places = _flat(places_of(arrays["indices"], size, name))
+        places = as_planes(places_of(arrays["indices"], size, name))
 
         def block(cut: slice) -> None:
             count = cut.stop - cut.start
@@ -236,7 +238,7 @@ def max_pool_with_indices_backward(call: Call) -> Work:
             sums = np.bincount(flat.reshape(-1), grad[cut].reshape(-1), count * size)
             out[cut] = sums.reshape(out[cut].shape)
 
-        _by_plane(threads, out, block)
+        by_plane(threads, out, block)
 
     return staged(call, compute, ("gradOutput", "indices"), ("gradInput",), raw=("indices",))
 
@@ -247,7 +249,7 @@ _MASK_BLOCK = 16
 
 
 def _mask_shape(call: Call) -> Shape:
-    windows = _windows(call)
+    windows = windows_of(call)
     blocks = -(-windows.points[0] * windows.points[1] // _MASK_BLOCK) + 1
     return (*call.tensor("self").shape[:-2], windows.places, blocks * 2 * _MASK_BLOCK)
 
@@ -270,10 +272,10 @@ _ONE_STEP = Holds("dilation is 1", _no_dilation)
         TypeIn(("self", "out"), FLOATS),
         SameType(("out",), "self"),
         TypeIn(("indices",), (dtypes.INT8,)),
-        _planes("self"),
-        _lists(_NAMES),
+        of_planes("self"),
+        lists(_NAMES),
         _ONE_STEP,
-        _OUT,
+        OUT,
         _MASKED,
     ),
 )
@@ -293,10 +295,10 @@ def max_pool_with_mask(call: Call) -> Work:
     pooling/max_pool3d_with_argmax_v2), for all but the mask's layout; the order of checks is not
     documented.
     """
-    windows = _windows(call)
+    windows = windows_of(call)
 
     def compute(arrays: Arrays, threads: Threads) -> None:
-        planes, out = _flat(arrays["self"]), _flat(arrays["out"])
+        planes, out = as_planes(arrays["self"]), as_planes(arrays["out"])
         points = out.shape[1] * out.shape[2]
         mask = np.zeros((len(planes), *arrays["indices"].shape[-2:]), np.int8)
 
@@ -305,7 +307,7 @@ def max_pool_with_mask(call: Call) -> Work:
             flat = numbers.reshape(len(numbers), 1, points)
             mask[cut, :, :points] = flat == np.arange(windows.places)[:, np.newaxis]
 
-        _by_plane(threads, planes, block)
+        by_plane(threads, planes, block)
         np.copyto(arrays["indices"], mask.reshape(arrays["indices"].shape))
 
     return staged(call, compute, ("self",), ("out", "indices"), raw=("indices",))
@@ -320,10 +322,10 @@ def max_pool_with_mask(call: Call) -> Work:
         TypeIn(("gradOutput", "self", "gradInput"), FLOATS),
         SameType(("gradOutput", "gradInput"), "self"),
         TypeIn(("indices",), (dtypes.INT8,)),
-        _planes("self"),
-        _lists(_NAMES),
+        of_planes("self"),
+        lists(_NAMES),
         _ONE_STEP,
-        _GRAD,
+        GRAD,
         _MASKED,
         SameShape(("gradInput",), "self"),
     ),
@@ -341,232 +343,18 @@ def max_pool_with_mask_backward(call: Call) -> Work:
     pooling/max_pool3d_grad_with_argmax), for all but the mask's layout; the order of checks is not
     documented.
     """
-    windows = _windows(call)
+    windows = windows_of(call)
 
     def compute(arrays: Arrays, threads: Threads) -> None:
-        grad, out = _flat(arrays["gradOutput"]), _flat(arrays["gradInput"])
+        grad, out = as_planes(arrays["gradOutput"]), as_planes(arrays["gradInput"])
         points = grad.shape[1] * grad.shape[2]
-        mask = _flat(arrays["indices"])[:, :, :points]
+        mask = as_planes(arrays["indices"])[:, :, :points]
 
         def block(cut: slice) -> None:
             numbers = np.argmax(mask[cut], axis=1).reshape(grad[cut].shape)
             out[cut] = 0
             windows.spread_numbers(grad[cut], numbers, out[cut])
 
-        _by_plane(threads, out, block)
+        by_plane(threads, out, block)
 
     return staged(call, compute, ("gradOutput", "indices"), ("gradInput",), raw=("indices",))
-
-
-# --- means ------------------------------------------------------------------------------------------
-
-
-def _divisors(call: Call, windows: Windows) -> Any:  # noqa: ANN401 - a number or one for each point
-    if call["divisorOverride"]:
-        return np.float32(call["divisorOverride"])
-    return windows.areas if call["countIncludePad"] else windows.counts
-
-
-_MEAN_LISTS = ("kernelSize", "strides", "paddings")
-_MEAN_GRADIENT_LISTS = ("kernelSize", "stride", "padding")
-
-
-@POOLING.operator(
-    """
-    aclnnStatus aclnnAvgPool2dGetWorkspaceSize(
-        const aclTensor* self, const aclIntArray* kernelSize, const aclIntArray* strides,
-        const aclIntArray* paddings, const bool ceilMode, const bool countIncludePad,
-        const int64_t divisorOverride, const int8_t cubeMathType, aclTensor* out,
-        uint64_t* workspaceSize, aclOpExecutor** executor)
-    """,
-    outputs=("out",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("self", *_MEAN_LISTS, "out")),
-        TypeIn(("self", "out"), FLOATS),
-        SameType(("out",), "self"),
-        OneOf("cubeMathType", _CUBE),
-        _planes("self"),
-        _lists(_MEAN_LISTS),
-        _OUT,
-    ),
-)
-def avg_pool(call: Call) -> Work:
-    """The mean of each window.
-
-    $$out_{h,w} = \\frac{1}{d} \\sum_{m,n} self_{strides_0 h - paddings_0 + m, \\; strides_1 w - paddings_1
-    + n}$$
-
-    d is divisorOverride, where it is not 0; else the elements of the window, with countIncludePad those in
-    the padding as well, but none behind it. With ceilMode, a last window may lie partly outside, unless it
-    begins there. No strides are those of kernelSize. cubeMathType makes no difference here.
-
-    - Planes are the last two dimensions of three or four.
-    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
-    - Deterministic, at any number of threads.
-
-    Source: the public documentation of aclnnAvgPool2d (hicann/ops-nn, pooling/avg_pool3_d); the order of
-    checks is not documented.
-    """
-    windows = _windows(call)
-    divisors = _divisors(call, windows)
-
-    def compute(arrays: Arrays, threads: Threads) -> None:
-        planes, out = _flat(arrays["self"]), _flat(arrays["out"])
-
-        def block(cut: slice) -> None:
-            windows.total(planes[cut], out[cut])
-            np.divide(out[cut], divisors, out=out[cut])
-
-        _by_plane(threads, planes, block)
-
-    return staged(call, compute, ("self",), ("out",))
-
-
-@POOLING.operator(
-    """
-    aclnnStatus aclnnAvgPool2dBackwardGetWorkspaceSize(
-        const aclTensor* gradOutput, const aclTensor* self, const aclIntArray* kernelSize,
-        const aclIntArray* stride, const aclIntArray* padding, bool ceilMode, bool countIncludePad,
-        int64_t divisorOverride, int8_t cubeMathType, aclTensor* gradInput,
-        uint64_t* workspaceSize, aclOpExecutor** executor)
-    """,
-    outputs=("gradInput",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("gradOutput", "self", *_MEAN_GRADIENT_LISTS, "gradInput")),
-        TypeIn(("gradOutput", "self", "gradInput"), FLOATS),
-        SameType(("gradOutput", "gradInput"), "self"),
-        OneOf("cubeMathType", _CUBE),
-        _planes("self"),
-        _lists(_MEAN_GRADIENT_LISTS),
-        _GRAD,
-        SameShape(("gradInput",), "self"),
-    ),
-)
-def avg_pool_backward(call: Call) -> Work:
-    """Gradient of the mean of each window.
-
-    Every element gets the sum of gradOutput / d over the windows that see it; d and the other parameters
-    are those of aclnnAvgPool2d.
-
-    - Computed in FLOAT, and rounded once.
-    - Deterministic, at any number of threads.
-
-    Source: the public documentation of aclnnAvgPool2dBackward (hicann/ops-nn, pooling/avg_pool3_d_grad);
-    the order of checks is not documented.
-    """
-    windows = _windows(call)
-    divisors = _divisors(call, windows)
-
-    def compute(arrays: Arrays, threads: Threads) -> None:
-        grad, out = _flat(arrays["gradOutput"]), _flat(arrays["gradInput"])
-
-        def block(cut: slice) -> None:
-            out[cut] = 0
-            windows.spread(grad[cut] / divisors, out[cut])
-
-        _by_plane(threads, out, block)
-
-    return staged(call, compute, ("gradOutput",), ("gradInput",))
-
-
-# --- means of a given number ------------------------------------------------------------------------
-
-
-def _check_output_size(call: Call) -> None:
-    size = tuple(call["outputSize"])
-    if len(size) != 2 or min(size) < 1:
-        raise call.invalid(
-            "outputSize", f"outputSize is {list(size)}; it must have 2 numbers above 0"
-        )
-
-
-def _adapted(call: Call) -> Shape:
-    return (*call.tensor("self").shape[:-2], *call["outputSize"])
-
-
-@POOLING.operator(
-    prototype(
-        "aclnnAdaptiveAvgPool2d",
-        "const aclTensor* self, const aclIntArray* outputSize, aclTensor* out",
-    ),
-    outputs=("out",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("self", "outputSize", "out")),
-        TypeIn(("self", "out"), FLOATS),
-        SameType(("out",), "self"),
-        _planes("self"),
-        Holds("outputSize has 2 numbers above 0", _check_output_size),
-        HasShape("out", "the planes of self, of outputSize", _adapted),
-    ),
-)
-def adaptive_avg_pool(call: Call) -> Work:
-    """The means of as many parts of each plane as the output has points.
-
-    Part i of n along a dimension of size s is from floor(i s / n) up to ceil((i + 1) s / n); parts may
-    overlap.
-
-    - Planes are the last two dimensions of three or four.
-    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
-    - Deterministic, at any number of threads.
-
-    Source: the public documentation of aclnnAdaptiveAvgPool2d (hicann/ops-nn,
-    pooling/adaptive_avg_pool3d); the order of checks is not documented.
-    """
-
-    def compute(arrays: Arrays, threads: Threads) -> None:
-        planes, out = _flat(arrays["self"]), _flat(arrays["out"])
-        _by_plane(threads, planes, lambda cut: mean_shares(planes[cut], out[cut]))
-
-    return staged(call, compute, ("self",), ("out",))
-
-
-def _check_same_planes(call: Call) -> None:
-    grad, own = call.tensor("gradOutput").shape, call.tensor("self").shape
-    if len(grad) != len(own) or grad[:-2] != own[:-2]:
-        raise call.invalid(
-            "gradOutput",
-            f"gradOutput has shape {list(grad)}; it must have as many planes as {list(own)} of self",
-        )
-
-
-@POOLING.operator(
-    prototype(
-        "aclnnAdaptiveAvgPool2dBackward",
-        "const aclTensor* gradOutput, const aclTensor* self, aclTensor* out",
-    ),
-    outputs=("out",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("gradOutput", "self", "out")),
-        TypeIn(("gradOutput", "self", "out"), FLOATS),
-        SameType(("gradOutput", "out"), "self"),
-        _planes("gradOutput", "self"),
-        Holds("gradOutput has as many planes as self", _check_same_planes),
-        SameShape(("out",), "self"),
-    ),
-)
-def adaptive_avg_pool_backward(call: Call) -> Work:
-    """Gradient of the means of as many parts of each plane as gradOutput has points.
-
-    Every element gets the sum, over the parts that it is in, of the part's gradient divided by its elements.
-
-    - Computed in FLOAT, and rounded once.
-    - Deterministic, at any number of threads.
-
-    Source: the public documentation of aclnnAdaptiveAvgPool2dBackward (hicann/ops-nn,
-    pooling/adaptive_avg_pool3d_grad); the order of checks is not documented.
-    """
-
-    def compute(arrays: Arrays, threads: Threads) -> None:
-        grad, out = _flat(arrays["gradOutput"]), _flat(arrays["out"])
-
-        def block(cut: slice) -> None:
-            out[cut] = 0
-            spread_shares(grad[cut], out[cut])
-
-        _by_plane(threads, out, block)
-
-    return staged(call, compute, ("gradOutput",), ("out",))

@@ -2978,6 +2978,469 @@ export function aclnnExpm1(
 }
 
 /**
+ * Attention: values, weighed by the softmax of the scores of queries and keys.
+ *
+ * $$attentionOutOut = dropout(softmax(mask(scaleValue \cdot (query \cdot key^T +
+ * realShiftOptional)))) \cdot value$$
+ *
+ * The scores are those of each query with each key of its batch and head; several heads of queries
+ * may share
+ * one of keys. inputLayout names the dimensions, with H for N times D.
+ *
+ * - realShiftOptional is added to the scores before they are scaled.
+ * - attenMaskOptional is other than 0 where a score does not count. Its mode is sparseMode: 0 and
+ *   1 take it
+ *   as it is; 2 hides keys behind the query, 3 the same with the last query and key side by side,
+ * and 4 those
+ *   further than preTokens before or nextTokens behind; of 2 to 4 only that a mask is given
+ * matters. Without
+ *   it, every score counts.
+ * - A row whose keys are all hidden gives 0, the lowest FLOAT as its largest score, and sum 0.
+ * - Where keepProb is below 1, probabilities are dropped and the others divided by it:
+ *   dropMaskOptional has a bit for each probability, 1 where it is kept, the lowest of a byte
+ *   first.
+ * - softmaxMaxOut and softmaxSumOut have each row's largest score and sum, eight times.
+ *   softmaxOutOut is not
+ *   written.
+ * - Computed in FLOAT, a few rows of scores at a time, and rounded once.
+ * - Rotary parts, quantised inputs, sinks, prefixes and sequences of several lengths are refused.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnFlashAttentionScore (hicann/ops-transformer,
+ * attention/flash_attention_score); what it
+ * leaves open, rows without keys and the order of bits, is this server's.
+ *
+ * @param query const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param key const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param value const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param realShiftOptional const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param dropMaskOptional const aclTensor* of UINT8, may be None.
+ * @param paddingMaskOptional const aclTensor*, may be None.
+ * @param attenMaskOptional const aclTensor* of BOOL, UINT8, may be None.
+ * @param prefixOptional const aclIntArray*, may be None.
+ * @param scaleValue double.
+ * @param keepProb double.
+ * @param preTokens int64_t.
+ * @param nextTokens int64_t.
+ * @param headNum int64_t.
+ * @param inputLayout char*.
+ * @param innerPrecise int64_t.
+ * @param sparseMode int64_t.
+ * @param softmaxMaxOut output const aclTensor* of FLOAT.
+ * @param softmaxSumOut output const aclTensor* of FLOAT.
+ * @param softmaxOutOut output const aclTensor*, may be None.
+ * @param attentionOutOut output const aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnFlashAttentionScoreGetWorkspaceSize(
+  query: TensorLike,
+  key: TensorLike,
+  value: TensorLike,
+  realShiftOptional: TensorLike,
+  dropMaskOptional: TensorLike,
+  paddingMaskOptional: TensorLike,
+  attenMaskOptional: TensorLike,
+  prefixOptional: Iterable<number | bigint> | null,
+  scaleValue: number,
+  keepProb: number,
+  preTokens: number | bigint,
+  nextTokens: number | bigint,
+  headNum: number | bigint,
+  inputLayout: string,
+  innerPrecise: number | bigint,
+  sparseMode: number | bigint,
+  softmaxMaxOut: TensorLike,
+  softmaxSumOut: TensorLike,
+  softmaxOutOut: TensorLike,
+  attentionOutOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFlashAttentionScoreGetWorkspaceSize(
+  named: { query: TensorLike; key: TensorLike; value: TensorLike; realShiftOptional: TensorLike; dropMaskOptional: TensorLike; paddingMaskOptional: TensorLike; attenMaskOptional: TensorLike; prefixOptional: Iterable<number | bigint> | null; scaleValue: number; keepProb: number; preTokens: number | bigint; nextTokens: number | bigint; headNum: number | bigint; inputLayout: string; innerPrecise: number | bigint; sparseMode: number | bigint; softmaxMaxOut: TensorLike; softmaxSumOut: TensorLike; softmaxOutOut: TensorLike; attentionOutOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFlashAttentionScoreGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnFlashAttentionScore", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnFlashAttentionScore(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnFlashAttentionScore", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradients of attention: of queries, keys and values.
+ *
+ * $$dvOut = p^T \cdot dy \qquad dqOut = scaleValue \cdot ds \cdot keyIn \qquad
+ * dkOut = scaleValue \cdot ds^T \cdot query$$
+ *
+ * $$ds = softmax \cdot (dropout(dy \cdot value^T) - \textstyle\sum dy \cdot attentionInOptional)$$
+ *
+ * The scores are computed again, and with softmaxMaxOptional and softmaxSumOptional, of which the
+ * first of
+ * eight equal numbers is read, the probabilities p. attentionInOptional is the result of
+ * aclnnFlashAttentionScore, whose other
+ * parameters must be as they were there.
+ *
+ * - dpseOut, the gradient of pseShiftOptional, is written where both are given, with a gradient
+ *   for each
+ *   score; pseShiftOptional must not be broadcast then.
+ * - Computed in FLOAT, a few rows of scores at a time, and rounded once.
+ * - What aclnnFlashAttentionScore refuses is refused here as well.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnFlashAttentionScoreGrad (hicann/ops-transformer,
+ * attention/flash_attention_score_grad); the
+ * order of checks is not documented.
+ *
+ * @param query const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param keyIn const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param value const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dy const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param pseShiftOptional const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param dropMaskOptional const aclTensor* of UINT8, may be None.
+ * @param paddingMaskOptional const aclTensor*, may be None.
+ * @param attenMaskOptional const aclTensor* of BOOL, UINT8, may be None.
+ * @param softmaxMaxOptional const aclTensor* of FLOAT, may be None.
+ * @param softmaxSumOptional const aclTensor* of FLOAT, may be None.
+ * @param softmaxInOptional const aclTensor*, may be None.
+ * @param attentionInOptional const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param prefixOptional const aclIntArray*, may be None.
+ * @param scaleValue double.
+ * @param keepProb double.
+ * @param preTokens int64_t.
+ * @param nextTokens int64_t.
+ * @param headNum int64_t.
+ * @param inputLayout char*.
+ * @param innerPrecise int64_t.
+ * @param sparseMode int64_t.
+ * @param dqOut output const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dkOut output const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dvOut output const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dpseOut output const aclTensor*, may be None.
+ */
+export function aclnnFlashAttentionScoreGradGetWorkspaceSize(
+  query: TensorLike,
+  keyIn: TensorLike,
+  value: TensorLike,
+  dy: TensorLike,
+  pseShiftOptional: TensorLike,
+  dropMaskOptional: TensorLike,
+  paddingMaskOptional: TensorLike,
+  attenMaskOptional: TensorLike,
+  softmaxMaxOptional: TensorLike,
+  softmaxSumOptional: TensorLike,
+  softmaxInOptional: TensorLike,
+  attentionInOptional: TensorLike,
+  prefixOptional: Iterable<number | bigint> | null,
+  scaleValue: number,
+  keepProb: number,
+  preTokens: number | bigint,
+  nextTokens: number | bigint,
+  headNum: number | bigint,
+  inputLayout: string,
+  innerPrecise: number | bigint,
+  sparseMode: number | bigint,
+  dqOut: TensorLike,
+  dkOut: TensorLike,
+  dvOut: TensorLike,
+  dpseOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFlashAttentionScoreGradGetWorkspaceSize(
+  named: { query: TensorLike; keyIn: TensorLike; value: TensorLike; dy: TensorLike; pseShiftOptional: TensorLike; dropMaskOptional: TensorLike; paddingMaskOptional: TensorLike; attenMaskOptional: TensorLike; softmaxMaxOptional: TensorLike; softmaxSumOptional: TensorLike; softmaxInOptional: TensorLike; attentionInOptional: TensorLike; prefixOptional: Iterable<number | bigint> | null; scaleValue: number; keepProb: number; preTokens: number | bigint; nextTokens: number | bigint; headNum: number | bigint; inputLayout: string; innerPrecise: number | bigint; sparseMode: number | bigint; dqOut: TensorLike; dkOut: TensorLike; dvOut: TensorLike; dpseOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFlashAttentionScoreGradGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnFlashAttentionScoreGrad", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnFlashAttentionScoreGrad(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnFlashAttentionScoreGrad", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradients of attention: of queries, keys and values.
+ *
+ * $$dvOut = p^T \cdot dy \qquad dqOut = scaleValue \cdot ds \cdot keyIn \qquad
+ * dkOut = scaleValue \cdot ds^T \cdot query$$
+ *
+ * $$ds = softmax \cdot (dropout(dy \cdot value^T) - \textstyle\sum dy \cdot attentionInOptional)$$
+ *
+ * The scores are computed again, and with softmaxMaxOptional and softmaxSumOptional, of which the
+ * first of
+ * eight equal numbers is read, the probabilities p. attentionInOptional is the result of
+ * aclnnFlashAttentionScoreV4, whose other
+ * parameters must be as they were there.
+ *
+ * - dpseOut, the gradient of pseShiftOptional, is written where both are given, with a gradient
+ *   for each
+ *   score; pseShiftOptional must not be broadcast then.
+ * - Computed in FLOAT, a few rows of scores at a time, and rounded once.
+ * - What aclnnFlashAttentionScoreV4 refuses is refused here as well.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnFlashAttentionScoreGradV4 (hicann/ops-transformer,
+ * attention/flash_attention_score_grad); the
+ * order of checks is not documented.
+ *
+ * @param query const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param keyIn const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param value const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dy const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param pseShiftOptional const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param dropMaskOptional const aclTensor* of UINT8, may be None.
+ * @param paddingMaskOptional const aclTensor*, may be None.
+ * @param attenMaskOptional const aclTensor* of BOOL, UINT8, may be None.
+ * @param softmaxMaxOptional const aclTensor* of FLOAT, may be None.
+ * @param softmaxSumOptional const aclTensor* of FLOAT, may be None.
+ * @param softmaxInOptional const aclTensor*, may be None.
+ * @param attentionInOptional const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param sinkInOptional const aclTensor*, may be None.
+ * @param queryRopeOptional const aclTensor*, may be None.
+ * @param keyRopeOptional const aclTensor*, may be None.
+ * @param dScaleQOptional const aclTensor*, may be None.
+ * @param dScaleKOptional const aclTensor*, may be None.
+ * @param dScaleVOptional const aclTensor*, may be None.
+ * @param dScaleDyOptional const aclTensor*, may be None.
+ * @param dScaleOOptional const aclTensor*, may be None.
+ * @param prefixOptional const aclIntArray*, may be None.
+ * @param actualSeqQLenOptional const aclIntArray*, may be None.
+ * @param actualSeqKvLenOptional const aclIntArray*, may be None.
+ * @param qStartIdxOptional const aclIntArray*, may be None.
+ * @param kvStartIdxOptional const aclIntArray*, may be None.
+ * @param scaleValue double.
+ * @param keepProb double.
+ * @param preTokens int64_t.
+ * @param nextTokens int64_t.
+ * @param headNum int64_t.
+ * @param inputLayout char*.
+ * @param softmaxInLayout char*, may be None.
+ * @param innerPrecise int64_t.
+ * @param sparseMode int64_t.
+ * @param pseType int64_t.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ * @param outDtype int64_t.
+ * @param dqOut output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dkOut output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dvOut output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dqRopeOut output aclTensor*, may be None.
+ * @param dkRopeOut output aclTensor*, may be None.
+ * @param dpseOut output aclTensor*, may be None.
+ * @param dsinkOut output aclTensor*, may be None.
+ */
+export function aclnnFlashAttentionScoreGradV4GetWorkspaceSize(
+  query: TensorLike,
+  keyIn: TensorLike,
+  value: TensorLike,
+  dy: TensorLike,
+  pseShiftOptional: TensorLike,
+  dropMaskOptional: TensorLike,
+  paddingMaskOptional: TensorLike,
+  attenMaskOptional: TensorLike,
+  softmaxMaxOptional: TensorLike,
+  softmaxSumOptional: TensorLike,
+  softmaxInOptional: TensorLike,
+  attentionInOptional: TensorLike,
+  sinkInOptional: TensorLike,
+  queryRopeOptional: TensorLike,
+  keyRopeOptional: TensorLike,
+  dScaleQOptional: TensorLike,
+  dScaleKOptional: TensorLike,
+  dScaleVOptional: TensorLike,
+  dScaleDyOptional: TensorLike,
+  dScaleOOptional: TensorLike,
+  prefixOptional: Iterable<number | bigint> | null,
+  actualSeqQLenOptional: Iterable<number | bigint> | null,
+  actualSeqKvLenOptional: Iterable<number | bigint> | null,
+  qStartIdxOptional: Iterable<number | bigint> | null,
+  kvStartIdxOptional: Iterable<number | bigint> | null,
+  scaleValue: number,
+  keepProb: number,
+  preTokens: number | bigint,
+  nextTokens: number | bigint,
+  headNum: number | bigint,
+  inputLayout: string,
+  softmaxInLayout: string | null,
+  innerPrecise: number | bigint,
+  sparseMode: number | bigint,
+  pseType: number | bigint,
+  seed: number | bigint,
+  offset: number | bigint,
+  outDtype: number | bigint,
+  dqOut: TensorLike,
+  dkOut: TensorLike,
+  dvOut: TensorLike,
+  dqRopeOut: TensorLike,
+  dkRopeOut: TensorLike,
+  dpseOut: TensorLike,
+  dsinkOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFlashAttentionScoreGradV4GetWorkspaceSize(
+  named: { query: TensorLike; keyIn: TensorLike; value: TensorLike; dy: TensorLike; pseShiftOptional: TensorLike; dropMaskOptional: TensorLike; paddingMaskOptional: TensorLike; attenMaskOptional: TensorLike; softmaxMaxOptional: TensorLike; softmaxSumOptional: TensorLike; softmaxInOptional: TensorLike; attentionInOptional: TensorLike; sinkInOptional: TensorLike; queryRopeOptional: TensorLike; keyRopeOptional: TensorLike; dScaleQOptional: TensorLike; dScaleKOptional: TensorLike; dScaleVOptional: TensorLike; dScaleDyOptional: TensorLike; dScaleOOptional: TensorLike; prefixOptional: Iterable<number | bigint> | null; actualSeqQLenOptional: Iterable<number | bigint> | null; actualSeqKvLenOptional: Iterable<number | bigint> | null; qStartIdxOptional: Iterable<number | bigint> | null; kvStartIdxOptional: Iterable<number | bigint> | null; scaleValue: number; keepProb: number; preTokens: number | bigint; nextTokens: number | bigint; headNum: number | bigint; inputLayout: string; softmaxInLayout: string | null; innerPrecise: number | bigint; sparseMode: number | bigint; pseType: number | bigint; seed: number | bigint; offset: number | bigint; outDtype: number | bigint; dqOut: TensorLike; dkOut: TensorLike; dvOut: TensorLike; dqRopeOut: TensorLike; dkRopeOut: TensorLike; dpseOut: TensorLike; dsinkOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFlashAttentionScoreGradV4GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnFlashAttentionScoreGradV4", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnFlashAttentionScoreGradV4(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnFlashAttentionScoreGradV4", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Attention: values, weighed by the softmax of the scores of queries and keys; with a seed.
+ *
+ * $$attentionOutOut = dropout(softmax(mask(scaleValue \cdot query \cdot key^T +
+ * realShiftOptional))) \cdot value$$
+ *
+ * The scores are those of each query with each key of its batch and head; several heads of queries
+ * may share
+ * one of keys. inputLayout names the dimensions, with H for N times D.
+ *
+ * - realShiftOptional is added to the scores before they are scaled if pseType is 1, and after if
+ *   it is 0.
+ * - attenMaskOptional is other than 0 where a score does not count. Its mode is sparseMode: 0 and
+ *   1 take it
+ *   as it is; 2 hides keys behind the query, 3 the same with the last query and key side by side,
+ * and 4 those
+ *   further than preTokens before or nextTokens behind; of 2 to 4 only that a mask is given
+ * matters. Without
+ *   it, every score counts.
+ * - A row whose keys are all hidden gives 0, the lowest FLOAT as its largest score, and sum 0.
+ * - Where keepProb is below 1, probabilities are dropped and the others divided by it:
+ *   dropMaskOptional has a bit for each probability, 1 where it is kept, the lowest of a byte
+ *   first; without it, seed and offset determine which are kept.
+ * - softmaxMaxOut and softmaxSumOut have each row's largest score and sum, eight times.
+ *   softmaxOutOut is not
+ *   written.
+ * - Computed in FLOAT, a few rows of scores at a time, and rounded once.
+ * - Rotary parts, quantised inputs, sinks, prefixes and sequences of several lengths are refused.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnFlashAttentionScoreV4 (hicann/ops-transformer,
+ * attention/flash_attention_score); what it
+ * leaves open, rows without keys and the order of bits, is this server's.
+ *
+ * @param query const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param key const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param value const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param realShiftOptional const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param dropMaskOptional const aclTensor* of UINT8, may be None.
+ * @param paddingMaskOptional const aclTensor*, may be None.
+ * @param attenMaskOptional const aclTensor* of BOOL, UINT8, may be None.
+ * @param queryRopeOptional const aclTensor*, may be None.
+ * @param keyRopeOptional const aclTensor*, may be None.
+ * @param dScaleQOptional const aclTensor*, may be None.
+ * @param dScaleKOptional const aclTensor*, may be None.
+ * @param dScaleVOptional const aclTensor*, may be None.
+ * @param sinkOptional const aclTensor*, may be None.
+ * @param prefixOptional const aclIntArray*, may be None.
+ * @param actualSeqQLenOptional const aclIntArray*, may be None.
+ * @param actualSeqKvLenOptional const aclIntArray*, may be None.
+ * @param qStartIdxOptional const aclIntArray*, may be None.
+ * @param kvStartIdxOptional const aclIntArray*, may be None.
+ * @param scaleValue double.
+ * @param keepProb double.
+ * @param preTokens int64_t.
+ * @param nextTokens int64_t.
+ * @param headNum int64_t.
+ * @param inputLayout char*.
+ * @param innerPrecise int64_t.
+ * @param sparseMode int64_t.
+ * @param outDtype int64_t.
+ * @param pseType int64_t.
+ * @param softmaxOutLayout char*, may be None.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ * @param softmaxMaxOut output const aclTensor* of FLOAT.
+ * @param softmaxSumOut output const aclTensor* of FLOAT.
+ * @param softmaxOutOut output const aclTensor*, may be None.
+ * @param attentionOutOut output const aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnFlashAttentionScoreV4GetWorkspaceSize(
+  query: TensorLike,
+  key: TensorLike,
+  value: TensorLike,
+  realShiftOptional: TensorLike,
+  dropMaskOptional: TensorLike,
+  paddingMaskOptional: TensorLike,
+  attenMaskOptional: TensorLike,
+  queryRopeOptional: TensorLike,
+  keyRopeOptional: TensorLike,
+  dScaleQOptional: TensorLike,
+  dScaleKOptional: TensorLike,
+  dScaleVOptional: TensorLike,
+  sinkOptional: TensorLike,
+  prefixOptional: Iterable<number | bigint> | null,
+  actualSeqQLenOptional: Iterable<number | bigint> | null,
+  actualSeqKvLenOptional: Iterable<number | bigint> | null,
+  qStartIdxOptional: Iterable<number | bigint> | null,
+  kvStartIdxOptional: Iterable<number | bigint> | null,
+  scaleValue: number,
+  keepProb: number,
+  preTokens: number | bigint,
+  nextTokens: number | bigint,
+  headNum: number | bigint,
+  inputLayout: string,
+  innerPrecise: number | bigint,
+  sparseMode: number | bigint,
+  outDtype: number | bigint,
+  pseType: number | bigint,
+  softmaxOutLayout: string | null,
+  seed: number | bigint,
+  offset: number | bigint,
+  softmaxMaxOut: TensorLike,
+  softmaxSumOut: TensorLike,
+  softmaxOutOut: TensorLike,
+  attentionOutOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFlashAttentionScoreV4GetWorkspaceSize(
+  named: { query: TensorLike; key: TensorLike; value: TensorLike; realShiftOptional: TensorLike; dropMaskOptional: TensorLike; paddingMaskOptional: TensorLike; attenMaskOptional: TensorLike; queryRopeOptional: TensorLike; keyRopeOptional: TensorLike; dScaleQOptional: TensorLike; dScaleKOptional: TensorLike; dScaleVOptional: TensorLike; sinkOptional: TensorLike; prefixOptional: Iterable<number | bigint> | null; actualSeqQLenOptional: Iterable<number | bigint> | null; actualSeqKvLenOptional: Iterable<number | bigint> | null; qStartIdxOptional: Iterable<number | bigint> | null; kvStartIdxOptional: Iterable<number | bigint> | null; scaleValue: number; keepProb: number; preTokens: number | bigint; nextTokens: number | bigint; headNum: number | bigint; inputLayout: string; innerPrecise: number | bigint; sparseMode: number | bigint; outDtype: number | bigint; pseType: number | bigint; softmaxOutLayout: string | null; seed: number | bigint; offset: number | bigint; softmaxMaxOut: TensorLike; softmaxSumOut: TensorLike; softmaxOutOut: TensorLike; attentionOutOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFlashAttentionScoreV4GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnFlashAttentionScoreV4", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnFlashAttentionScoreV4(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnFlashAttentionScoreV4", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Each element rounded down.
  *
  * $$out = \lfloor self \rfloor$$
