@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf.message import Message
 
 from aclnn import wire
 from aclnn.v1 import device_service_pb2 as pb
@@ -19,10 +20,12 @@ from aclnn_server.backends.base import Plan, Storage
 from aclnn_server.backends.numpy import NumpyDevice
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
+from aclnn_server.service import known_calls
 from aclnn_server.service.applying import Applying
 from aclnn_server.service.calls import Call
 from aclnn_server.sessions import at_once
 from aclnn_server.sessions.meters import Tally
+from tests.service.requests import plan, tensor
 from tests.waiting import PATIENCE, until
 
 SMALL = np.arange(8, dtype=np.float32)
@@ -239,3 +242,106 @@ def test_what_a_call_held_is_given_back_however_it_ends(server: Server) -> None:
     until(lambda: server._service.open_submit_calls == 0)
     for context in contexts[3:]:
         context.close()
+
+
+# --- large calls ----------------------------------------------------------------------------------
+
+
+class Direct:
+    """A context with buffers 1 and 2, as large as a large tensor; batches are applied to it without gRPC."""
+
+    def __init__(self, server: Server) -> None:
+        self.context = server.registry.create_context(0, 60.0)
+        self.other = server.registry.create_stream(self.context)
+        self._call = Call(server.registry, self.context)
+        self._applier = server._service._submit_calls._applier
+        for buffer_id in (1, 2):
+            self.apply(malloc=pb.MallocRequest(buffer_id=buffer_id, bytes=LARGE.nbytes))
+
+    def apply(self, *more: pb.Command, **command: Message) -> list[pb.Result]:
+        commands = [pb.Command(**command), *more] if command else more  # type: ignore[arg-type]
+        encoded = [command.SerializeToString() for command in commands]
+        applying = Applying(self._applier, self._call, wire.RawBatch("", 0, encoded))
+        assert applying.go_on()
+        return list(pb.SubmitResponse.FromString(applying.answer()).results)
+
+    def negate(self, executor_id: int, *following: pb.Command) -> None:
+        """Both phases of a call from buffer 1 to buffer 2, and what follows in the same batch."""
+        planned = negation(executor_id)
+        run = pb.Command(execute=op.ExecuteRequest(executor_id=executor_id, asynchronous=True))
+        results = self.apply(pb.Command(get_workspace_size=planned), run, *following)
+        assert [result.WhichOneof("result") for result in results[:2]] == [
+            "get_workspace_size",
+            "execute",
+        ]
+
+
+def negation(executor_id: int, *, repeatable: bool = False) -> op.GetWorkspaceSizeRequest:
+    shape = list(LARGE.shape)
+    request = plan("aclnnNeg", tensor(shape, buffer_id=1), tensor(shape, buffer_id=2))
+    request.executor_id, request.repeatable = executor_id, repeatable
+    return request
+
+
+def synchronize(stream_id: str = "") -> pb.Command:
+    return pb.Command(synchronize_stream=pb.SynchronizeStreamRequest(stream_id=stream_id))
+
+
+@pytest.fixture
+def direct(server: Server, kernels: Kernels) -> Iterator[Direct]:
+    """A context in which the negation of a large tensor is known."""
+    kernels.go.set()
+    direct = Direct(server)
+    direct.negate(1, synchronize())
+    kernels.threads.clear()
+    yield direct
+    kernels.go.set()
+    server.registry.destroy_context(direct.context)
+
+
+def test_a_large_call_that_is_waited_for_is_run_by_the_thread_that_applies_it(
+    direct: Direct, kernels: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That spares a change of threads; who does not wait has other things to do meanwhile."""
+    made: list[object] = []
+
+    def run_at_once(*arguments: Any) -> Any:  # noqa: ANN401
+        made.append(at_once.run_at_once(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(known_calls, "run_at_once", run_at_once)
+    direct.negate(2, synchronize())
+    assert kernels.threads == [threading.current_thread().name]
+    assert made[-1] is not None
+    for following in ((), (synchronize(direct.other.id),)):
+        direct.negate(3, *following)
+        direct.apply(synchronize())
+    assert (len(made), len(kernels.threads)) == (1, 3)
+
+
+def test_a_large_repeatable_executor_too(direct: Direct, kernels: Kernels) -> None:
+    direct.apply(get_workspace_size=negation(7, repeatable=True))
+    run = pb.Command(execute=op.ExecuteRequest(executor_id=7, asynchronous=True))
+    for _ in range(2):
+        ran, waited = direct.apply(run, synchronize())
+        assert (ran.WhichOneof("result"), waited.WhichOneof("result")) == (
+            "execute",
+            "synchronize_stream",
+        )
+    assert kernels.threads == [threading.current_thread().name] * 2
+
+
+def test_memory_that_is_freed_while_a_large_call_uses_it_is_kept_until_its_end(
+    direct: Direct, kernels: Kernels
+) -> None:
+    kernels.go.clear()
+    kernels.begun.clear()
+    account = direct.context.account
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(direct.negate, 2, synchronize())
+        assert kernels.begun.wait(PATIENCE)
+        direct.context.buffers.take(1).free()
+        assert account.used == 2 * LARGE.nbytes
+        kernels.go.set()
+        waiting.result(PATIENCE)
+    assert account.used == LARGE.nbytes

@@ -48,17 +48,23 @@ class Applier:
         call: Call,
         phase_one: bytes | memoryview,
         phase_two: bytes | memoryview,
+        following: bytes | memoryview,
         *,
-        quick: bool = False,
+        quick: bool,
     ) -> tuple[Result, ...]:
         """Results of two commands that are both phases of a known call; empty: nothing was done."""
-        return self._known.run(call, phase_one, phase_two, quick=quick) or ()
+        return self._known.run(call, phase_one, phase_two, following, quick=quick) or ()
 
     def again(
-        self, call: Call, phase_two: bytes | memoryview, *, quick: bool = False
+        self,
+        call: Call,
+        phase_two: bytes | memoryview,
+        following: bytes | memoryview,
+        *,
+        quick: bool,
     ) -> tuple[Result, ...]:
         """Result of a command that runs a repeatable executor; empty: nothing was done."""
-        made = self._known.run_again(call, phase_two, quick=quick)
+        made = self._known.run_again(call, phase_two, following, quick=quick)
         return () if made is None else (made,)
 
     def apply(self, call: Call, encoded: bytes | memoryview) -> Result:
@@ -174,12 +180,18 @@ class Applying:
             return (self._failure(command, error),)
 
     def _known(self, position: int, *, quick: bool) -> tuple[Result, ...]:
-        commands, call = self._batch.commands, self._call
-        if position + 1 < len(commands):
-            both = self._applier.both(call, commands[position], commands[position + 1], quick=quick)
+        call = self._call
+        first, second = self._command(position), self._command(position + 1)
+        if second:
+            both = self._applier.both(call, first, second, self._command(position + 2), quick=quick)
             if both:
                 return both
-        return self._applier.again(call, commands[position], quick=quick)
+        return self._applier.again(call, first, second, quick=quick)
+
+    def _command(self, position: int) -> bytes | memoryview:
+        """A command of the batch; empty behind the last."""
+        commands = self._batch.commands
+        return commands[position] if position < len(commands) else b""
 
     def _failure(self, command: bytes | memoryview, error: Exception) -> bytes:
         failure = foreseen(error)

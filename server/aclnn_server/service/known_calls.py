@@ -27,6 +27,7 @@ CAPACITY = 4096
 """Calls that are remembered; they are forgotten together when there are more."""
 _PHASE_ONE = wire.command_tag("get_workspace_size")
 _PHASE_TWO = wire.command_tag("execute")
+_SYNCHRONIZE = wire.command_tag("synchronize_stream")
 _BUFFER_ID = wire.tag(tensor_pb2.Tensor, "buffer_id")
 _BUFFER_OFFSET = wire.tag(tensor_pb2.Tensor, "buffer_offset")
 
@@ -60,6 +61,7 @@ class KnownCalls:
         call: Call,
         phase_one: bytes | memoryview,
         phase_two: bytes | memoryview,
+        following: bytes | memoryview = b"",
         *,
         quick: bool = False,
     ) -> tuple[bytes, bytes] | None:
@@ -69,6 +71,7 @@ class KnownCalls:
             call: of the Submit call that carries the two commands.
             phase_one: a command, encoded.
             phase_two: the command after it, encoded.
+            following: the command after both, encoded; empty where there is none.
             quick: only if it was quick the last time.
 
         Returns:
@@ -90,7 +93,7 @@ class KnownCalls:
         if run.executor_id != plan.executor_id or run.bindings or _is_followed(run):
             return None
         given = _given(layout, arguments)
-        if given is None:
+        if given is None or not (layout.call.small or _is_waited_for(run, following)):
             return None
         call.session(plan)
         made = run_at_once(
@@ -110,13 +113,19 @@ class KnownCalls:
         return planned, b"".join(parts)
 
     def run_again(
-        self, call: Call, phase_two: bytes | memoryview, *, quick: bool = False
+        self,
+        call: Call,
+        phase_two: bytes | memoryview,
+        following: bytes | memoryview = b"",
+        *,
+        quick: bool = False,
     ) -> bytes | None:
         """Runs a repeatable executor, if nothing stands against doing so at once.
 
         Args:
             call: of the Submit call that carries the command.
             phase_two: a command, encoded.
+            following: the command after it.
             quick: as for :meth:`run`.
 
         Returns:
@@ -133,7 +142,14 @@ class KnownCalls:
             if not binding.buffer_id or binding.element or binding.argument in bound:
                 return None
             bound[binding.argument] = binding.buffer_id, binding.buffer_offset
-        made = at_once.run_again(call.session(run), executor, bound, workspace_of(run), quick=quick)
+        made = at_once.run_again(
+            call.session(run),
+            executor,
+            bound,
+            workspace_of(run),
+            quick=quick,
+            awaited=lambda: _is_waited_for(run, following),
+        )
         return _QUEUED if made else None
 
     def _find(self, call: Call, operator: str, arguments: list[bytes]) -> _Layout | None:
@@ -169,6 +185,14 @@ class KnownCalls:
         if len(self._layouts) >= CAPACITY:
             self._layouts.clear()
         self._layouts[key] = (layout, *others[:7])
+
+
+def _is_waited_for(run: operator_pb.ExecuteRequest, following: bytes | memoryview) -> bool:
+    """Whether the command after a run waits for it, so that nothing is lost if it is run at once."""
+    if following[: len(_SYNCHRONIZE)] != _SYNCHRONIZE:
+        return False
+    wait = pb.Command.FromString(bytes(following)).synchronize_stream
+    return wait.stream_id in ("", run.stream_id)
 
 
 def _is_followed(run: operator_pb.ExecuteRequest) -> bool:

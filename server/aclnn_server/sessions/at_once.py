@@ -9,7 +9,8 @@ step by step.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from aclnn.errors import AclnnError, HandleNotFoundError
@@ -18,7 +19,7 @@ from aclnn_server.backends.base import Memory, Plan, Storage
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.execution import Workspace, is_small
 from aclnn_server.sessions.executors import Executor
-from aclnn_server.sessions.memory import Buffer
+from aclnn_server.sessions.memory import Buffer, hold_all
 
 Given = bytes | memoryview | tuple[int, int] | None
 """Storage of one tensor: its bytes, a buffer's id and the offset in it, or ``None`` for an output that is
@@ -43,6 +44,8 @@ class KnownCall:
     """Bytes of device memory that a run takes and gives back."""
     waited: bool
     """Whether outputs are returned, so that the failure goes to the caller."""
+    small: bool
+    """Whether it may be run at once also where its caller goes on meanwhile."""
     quick: bool = field(default=False, compare=False)
     """Whether it was quick when it was last run."""
 
@@ -52,7 +55,7 @@ class KnownCall:
         slots = executor.slots
         if (
             not context.device.shares_plans
-            or not is_small(executor)
+            or not (is_small(executor) or _is_in_buffers(executor))
             or any(slot.parameter.kind is Kind.TENSOR_LIST for slot in slots)
             or any(slot.parameter.output and slot.tensor.data is not None for slot in slots)
         ):
@@ -64,7 +67,12 @@ class KnownCall:
             tuple((slot.argument, slot.tensor.spec.storage_bytes) for slot in slots),
             sum(slot.tensor.spec.storage_bytes for slot in slots if slot.tensor.buffer_id is None),
             any(slot.returned for slot in slots),
+            is_small(executor),
         )
+
+
+def _is_in_buffers(executor: Executor) -> bool:
+    return all(slot.buffer is not None for slot in executor.slots)
 
 
 @dataclass(slots=True)
@@ -104,7 +112,10 @@ def run_at_once(
     if call.charge and not account.try_charge(call.charge):
         return None
     try:
-        ran, failure = _run(session, call, storages, workspace, again=False)
+        with _held(context, call, given):
+            ran, failure = _run(session, call, storages, workspace, again=False)
+    except HandleNotFoundError:
+        return None
     finally:
         if call.charge:
             account.credit(call.charge)
@@ -121,6 +132,7 @@ def run_again(
     workspace: Workspace | None,
     *,
     quick: bool = False,
+    awaited: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Runs a repeatable executor in the calling thread, where all of its outputs lie in buffers.
 
@@ -131,6 +143,7 @@ def run_again(
             the argument.
         workspace: as for :func:`run_at_once`.
         quick: only if it was quick the last time.
+        awaited: tells whether the caller waits for it; else it is run only if it is small.
 
     Returns:
         Whether it was run; a failure is kept for whoever synchronises.
@@ -140,6 +153,8 @@ def run_again(
         executor.known = KnownCall.of(executor, context) or False
     call: KnownCall | bool = executor.known
     if not isinstance(call, KnownCall) or (quick and not call.quick):
+        return False
+    if not call.small and not awaited():
         return False
     given: list[Given] = []
     places = dict(bound)
@@ -158,10 +173,32 @@ def run_again(
     except HandleNotFoundError:
         return False
     try:
-        ran, _ = _run(session, call, found[0], workspace, again=True)
+        with _held(context, call, given):
+            ran, _ = _run(session, call, found[0], workspace, again=True)
+    except HandleNotFoundError:
+        return False
     finally:
         executor.end_run(context.account)
     return ran
+
+
+@contextmanager
+def _held(context: Context, call: KnownCall, given: Sequence[Given]) -> Iterator[None]:
+    """Keeps buffers from ending while a run that may take long uses them.
+
+    Raises:
+        HandleNotFoundError: one was freed meanwhile.
+    """
+    if call.small:
+        yield
+        return
+    buffers = [context.buffers.find(value[0]) for value in given if isinstance(value, tuple)]
+    hold_all(buffers)
+    try:
+        yield
+    finally:
+        for buffer in buffers:
+            buffer.end_use()
 
 
 def _run(
