@@ -2987,6 +2987,285 @@ def aclnnDot(
     execute("aclnnDot", workspace, workspaceSize, executor, stream)
 
 
+def aclnnDropoutBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    mask: TensorLike,
+    scale: float,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of dropout: 0 where the bit of a mask is 0, else scaled.
+
+    $$out = gradOutput \\cdot mask \\cdot scale$$
+
+    - mask has a bit for each element in C order, the lowest of a byte first. It is not read where
+      scale is
+      1, for dropout that keeps all, or 0.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+
+    Source: the public documentation of aclnnDropoutBackward (hicann/ops-math,
+    random/drop_out_do_mask); the
+    order of checks and of bits is not documented.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        mask: const aclTensor* of UINT8.
+        scale: double.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnDropoutBackward",
+        (
+            gradOutput,
+            mask,
+            scale,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnDropoutBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnDropoutBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnDropoutDoMaskGetWorkspaceSize(
+    self: TensorLike,
+    mask: TensorLike,
+    prob: float,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Sets the elements to 0 whose bit of a mask is 0, and divides the others by 1 - prob.
+
+    $$out = \\frac{self \\cdot mask}{1 - prob}$$
+
+    - mask has a bit for each element in C order, the lowest of a byte first. It is not read where
+      prob is
+      0 or 1: all elements are kept or none.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+
+    Source: the public documentation of aclnnDropoutDoMask (hicann/ops-math,
+    random/drop_out_do_mask); the
+    order of checks and of bits is not documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        mask: const aclTensor* of UINT8.
+        prob: double.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnDropoutDoMask",
+        (
+            self,
+            mask,
+            prob,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnDropoutDoMask(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnDropoutDoMask", workspace, workspaceSize, executor, stream)
+
+
+def aclnnDropoutGenMaskGetWorkspaceSize(
+    shape: Sequence[int],
+    prob: float,
+    seed: int,
+    offset: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """A mask for dropout: bits that are 0 with a probability.
+
+    $$P(out_i = 0) = prob$$
+
+    - A mask has a bit for each element in C order, 1 where it is kept, the lowest of a byte first;
+      the bits behind them are drawn as well.
+    - seed and offset determine the bits, at any number of threads; a device's generator draws
+      others.
+    - The mask of equal seed and offset is that of aclnnDropoutV3.
+
+    Source: the public documentation of aclnnDropoutGenMask (hicann/ops-math,
+    random/dsa_gen_bit_mask); the order of bits is not
+    documented.
+
+    Args:
+        shape: const aclIntArray*.
+        prob: double.
+        seed: int64_t.
+        offset: int64_t.
+        out: output aclTensor* of UINT8.
+    """
+    return get_workspace_size(
+        "aclnnDropoutGenMask",
+        (
+            shape,
+            prob,
+            seed,
+            offset,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnDropoutGenMask(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnDropoutGenMask", workspace, workspaceSize, executor, stream)
+
+
+def aclnnDropoutGenMaskV2GetWorkspaceSize(
+    shape: Sequence[int],
+    prob: float,
+    seed: int,
+    offset: int,
+    probDataType: DTypeLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """A mask for dropout: bits that are 0 with a probability.
+
+    $$P(out_i = 0) = prob$$
+
+    - A mask has a bit for each element in C order, 1 where it is kept, the lowest of a byte first;
+      the bits behind them are drawn as well.
+    - seed and offset determine the bits, at any number of threads; a device's generator draws
+      others.
+    - The mask of equal seed and offset is that of aclnnDropoutV3. probDataType, a type of floats,
+      makes no difference.
+
+    Source: the public documentation of aclnnDropoutGenMaskV2 (hicann/ops-math,
+    random/dsa_gen_bit_mask); the order of bits is not
+    documented.
+
+    Args:
+        shape: const aclIntArray*.
+        prob: double.
+        seed: int64_t.
+        offset: int64_t.
+        probDataType: aclDataType.
+        out: output aclTensor* of UINT8.
+    """
+    return get_workspace_size(
+        "aclnnDropoutGenMaskV2",
+        (
+            shape,
+            prob,
+            seed,
+            offset,
+            probDataType,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnDropoutGenMaskV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnDropoutGenMaskV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnDropoutV3GetWorkspaceSize(
+    input: TensorLike,
+    optionalNoiseShape: TensorLike | None,
+    p: float,
+    seed: int,
+    offset: int,
+    out: TensorLike,
+    maskOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Sets each element to 0 with a probability, and divides the others by that of being kept.
+
+    $$out = \\frac{input \\cdot mask}{1 - p}$$
+
+    - maskOut has a bit for each element in C order, 1 where it is kept, the lowest of a byte first;
+      the
+      bits behind them are drawn as well. Where p is 0 or 1 it is left as it is.
+    - seed and offset determine the bits, at any number of threads; a device's generator draws
+      others.
+    - optionalNoiseShape is not read.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+
+    Source: the public documentation of aclnnDropoutV3 (hicann/ops-math, random/drop_out_v3); the
+    order of
+    checks and of bits is not documented.
+
+    Args:
+        input: const aclTensor* of FLOAT, FLOAT16, BF16.
+        optionalNoiseShape: const aclTensor*, may be None.
+        p: double.
+        seed: int64_t.
+        offset: int64_t.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+        maskOut: output aclTensor* of UINT8.
+    """
+    return get_workspace_size(
+        "aclnnDropoutV3",
+        (
+            input,
+            optionalNoiseShape,
+            p,
+            seed,
+            offset,
+            out,
+            maskOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnDropoutV3(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnDropoutV3", workspace, workspaceSize, executor, stream)
+
+
 def aclnnEmbeddingGetWorkspaceSize(
     weight: TensorLike,
     indices: TensorLike,
@@ -14879,6 +15158,77 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """,
         ("out",),
         (),
+    ),
+    "aclnnDropoutBackward": (
+        """
+        aclnnStatus aclnnDropoutBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* mask,
+            double scale,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnDropoutDoMask": (
+        """
+        aclnnStatus aclnnDropoutDoMaskGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* mask,
+            double prob,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnDropoutGenMask": (
+        """
+        aclnnStatus aclnnDropoutGenMaskGetWorkspaceSize(
+            const aclIntArray* shape,
+            double prob,
+            int64_t seed,
+            int64_t offset,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnDropoutGenMaskV2": (
+        """
+        aclnnStatus aclnnDropoutGenMaskV2GetWorkspaceSize(
+            const aclIntArray* shape,
+            double prob,
+            int64_t seed,
+            int64_t offset,
+            aclDataType probDataType,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnDropoutV3": (
+        """
+        aclnnStatus aclnnDropoutV3GetWorkspaceSize(
+            const aclTensor* input,
+            const aclTensor* optionalNoiseShape,
+            double p,
+            int64_t seed,
+            int64_t offset,
+            aclTensor* out,
+            aclTensor* maskOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out", "maskOut"),
+        ("optionalNoiseShape",),
     ),
     "aclnnEmbedding": (
         """

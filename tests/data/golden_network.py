@@ -275,9 +275,22 @@ def _laid(value: Tensor, layout: str) -> Tensor:
     return moved if layout == "BSND" else moved.flatten(2)
 
 
+def masks() -> None:
+    """Masks of bits on tensors."""
+    for dtype in FLOATS:
+        x, bits = uniform((5, 27), dtype, -2, 2), uniform((256,), "BOOL").to(torch.uint8)
+        mask = (bits.reshape(32, 8) * 2 ** torch.arange(8)).sum(1).to(torch.uint8)
+        kept = bits[:135].reshape(5, 27).double()
+        out = (exact(x) * kept / 0.75).to(x.dtype)
+        case("aclnnDropoutDoMask", dtype, {"self": x, "mask": mask, "prob": 0.25}, {"out": out})
+        out = (exact(x) * kept * 1.25).to(x.dtype)
+        given = {"gradOutput": x, "mask": mask, "scale": 1.25}
+        case("aclnnDropoutBackward", dtype, given, {"out": out})
+
+
 def _wide(x: Tensor) -> float:
     """Tolerance of sums that may be near 0."""
     return {"FLOAT": 1e-5, "FLOAT16": 2e-3, "BF16": 1.6e-2}[NAMES[x.dtype]]
 
 
-FAMILIES = (convolutions, normalizations, pooling, tables, attention)
+FAMILIES = (convolutions, normalizations, pooling, tables, attention, masks)

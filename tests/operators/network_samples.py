@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
+from aclnn import dtypes
 from tests.operators.special_samples import Making, Values
 
 CHANNELS = 2
@@ -167,6 +169,29 @@ def _attention(make: Making) -> Values:
     }
 
 
+def _dropout(make: Making) -> Values:
+    size = -(-math.prod(make.shape) // 128) * 16
+    return {
+        **{name: make.numbers(*make.shape) for name in ("input", "self", "gradOutput")},
+        "mask": make.generator.integers(0, 256, size, np.uint8),
+        **dict.fromkeys(("p", "prob"), 0.25),
+        "scale": 1.5,
+        "offset": 4,
+        "out": make.out(*make.shape),
+        "maskOut": make.out(size, dtype=np.uint8),
+    }
+
+
+def _dropout_mask(make: Making) -> Values:
+    size = -(-math.prod(make.shape) // 128) * 16
+    drawn = {
+        "shape": make.shape,
+        "probDataType": dtypes.FLOAT,
+        "out": make.out(size, dtype=np.uint8),
+    }
+    return _dropout(make) | drawn
+
+
 NETWORK: dict[str, Callable[[Making], Values]] = {
     "Convolution": _convolution,
     "ConvolutionBackward": _convolution_backward,
@@ -193,4 +218,6 @@ NETWORK: dict[str, Callable[[Making], Values]] = {
         ),
         _attention,
     ),
+    **dict.fromkeys(("DropoutV3", "DropoutDoMask", "DropoutBackward"), _dropout),
+    **dict.fromkeys(("DropoutGenMask", "DropoutGenMaskV2"), _dropout_mask),
 }

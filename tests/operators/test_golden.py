@@ -57,6 +57,9 @@ WITHOUT_VECTORS: Mapping[str, str] = dict.fromkeys(
     (
         "aclnnBernoulli",
         "aclnnBernoulliTensor",
+        "aclnnDropoutGenMask",
+        "aclnnDropoutGenMaskV2",
+        "aclnnDropoutV3",
         "aclnnInplaceBernoulli",
         "aclnnInplaceBernoulliTensor",
         "aclnnInplaceNormal",

@@ -45,6 +45,7 @@ FAMILIES = (
     "norm_gradients:NORM_GRADIENTS",
     "group_norm:GROUP_NORM",
     "convolution:CONVOLUTION",
+    "dropout:DROPOUT",
     "pooling:POOLING",
     "mean_pooling:MEAN_POOLING",
     "attention:ATTENTION",

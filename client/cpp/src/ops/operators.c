@@ -45,6 +45,11 @@
 #include "aclnnop/aclnn_cumsum.h"
 #include "aclnnop/aclnn_div.h"
 #include "aclnnop/aclnn_dot.h"
+#include "aclnnop/aclnn_dropout_backward.h"
+#include "aclnnop/aclnn_dropout_do_mask.h"
+#include "aclnnop/aclnn_dropout_gen_mask.h"
+#include "aclnnop/aclnn_dropout_gen_mask_v2.h"
+#include "aclnnop/aclnn_dropout_v3.h"
 #include "aclnnop/aclnn_embedding.h"
 #include "aclnnop/aclnn_embedding_dense_backward.h"
 #include "aclnnop/aclnn_eq_scalar.h"
@@ -2105,6 +2110,184 @@ aclnnStatus aclnnDot(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kDot, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kDropoutBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"mask", ACLNN_SERVE_TENSOR, false},
+    {"scale", ACLNN_SERVE_DOUBLE, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kDropoutBackward = {"aclnnDropoutBackward", kDropoutBackwardParameters, 4};
+
+aclnnStatus aclnnDropoutBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* mask,
+    double scale,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = mask},
+      {.doubleValue = scale},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kDropoutBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnDropoutBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kDropoutBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kDropoutDoMaskParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"mask", ACLNN_SERVE_TENSOR, false},
+    {"prob", ACLNN_SERVE_DOUBLE, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kDropoutDoMask = {"aclnnDropoutDoMask", kDropoutDoMaskParameters, 4};
+
+aclnnStatus aclnnDropoutDoMaskGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* mask,
+    double prob,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = mask},
+      {.doubleValue = prob},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kDropoutDoMask, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnDropoutDoMask(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kDropoutDoMask, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kDropoutGenMaskParameters[] = {
+    {"shape", ACLNN_SERVE_INT_ARRAY, false},
+    {"prob", ACLNN_SERVE_DOUBLE, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kDropoutGenMask = {"aclnnDropoutGenMask", kDropoutGenMaskParameters, 5};
+
+aclnnStatus aclnnDropoutGenMaskGetWorkspaceSize(
+    const aclIntArray* shape,
+    double prob,
+    int64_t seed,
+    int64_t offset,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.intArray = shape},
+      {.doubleValue = prob},
+      {.int64Value = seed},
+      {.int64Value = offset},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kDropoutGenMask, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnDropoutGenMask(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kDropoutGenMask, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kDropoutGenMaskV2Parameters[] = {
+    {"shape", ACLNN_SERVE_INT_ARRAY, false},
+    {"prob", ACLNN_SERVE_DOUBLE, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+    {"probDataType", ACLNN_SERVE_DATA_TYPE, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kDropoutGenMaskV2 = {"aclnnDropoutGenMaskV2", kDropoutGenMaskV2Parameters, 6};
+
+aclnnStatus aclnnDropoutGenMaskV2GetWorkspaceSize(
+    const aclIntArray* shape,
+    double prob,
+    int64_t seed,
+    int64_t offset,
+    aclDataType probDataType,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.intArray = shape},
+      {.doubleValue = prob},
+      {.int64Value = seed},
+      {.int64Value = offset},
+      {.dataType = probDataType},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kDropoutGenMaskV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnDropoutGenMaskV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kDropoutGenMaskV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kDropoutV3Parameters[] = {
+    {"input", ACLNN_SERVE_TENSOR, false},
+    {"optionalNoiseShape", ACLNN_SERVE_TENSOR, false},
+    {"p", ACLNN_SERVE_DOUBLE, false},
+    {"seed", ACLNN_SERVE_INT64, false},
+    {"offset", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+    {"maskOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kDropoutV3 = {"aclnnDropoutV3", kDropoutV3Parameters, 7};
+
+aclnnStatus aclnnDropoutV3GetWorkspaceSize(
+    const aclTensor* input,
+    const aclTensor* optionalNoiseShape,
+    double p,
+    int64_t seed,
+    int64_t offset,
+    aclTensor* out,
+    aclTensor* maskOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = input},
+      {.tensor = optionalNoiseShape},
+      {.doubleValue = p},
+      {.int64Value = seed},
+      {.int64Value = offset},
+      {.tensor = out},
+      {.tensor = maskOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kDropoutV3, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnDropoutV3(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kDropoutV3, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kEmbeddingParameters[] = {

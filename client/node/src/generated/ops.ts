@@ -2636,6 +2636,254 @@ export function aclnnDot(
 }
 
 /**
+ * Gradient of dropout: 0 where the bit of a mask is 0, else scaled.
+ *
+ * $$out = gradOutput \cdot mask \cdot scale$$
+ *
+ * - mask has a bit for each element in C order, the lowest of a byte first. It is not read where
+ *   scale is
+ *   1, for dropout that keeps all, or 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ *
+ * Source: the public documentation of aclnnDropoutBackward (hicann/ops-math,
+ * random/drop_out_do_mask); the
+ * order of checks and of bits is not documented.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param mask const aclTensor* of UINT8.
+ * @param scale double.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnDropoutBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  mask: TensorLike,
+  scale: number,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDropoutBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; mask: TensorLike; scale: number; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDropoutBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnDropoutBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnDropoutBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnDropoutBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Sets the elements to 0 whose bit of a mask is 0, and divides the others by 1 - prob.
+ *
+ * $$out = \frac{self \cdot mask}{1 - prob}$$
+ *
+ * - mask has a bit for each element in C order, the lowest of a byte first. It is not read where
+ *   prob is
+ *   0 or 1: all elements are kept or none.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ *
+ * Source: the public documentation of aclnnDropoutDoMask (hicann/ops-math,
+ * random/drop_out_do_mask); the
+ * order of checks and of bits is not documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param mask const aclTensor* of UINT8.
+ * @param prob double.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnDropoutDoMaskGetWorkspaceSize(
+  self: TensorLike,
+  mask: TensorLike,
+  prob: number,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDropoutDoMaskGetWorkspaceSize(
+  named: { self: TensorLike; mask: TensorLike; prob: number; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDropoutDoMaskGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnDropoutDoMask", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnDropoutDoMask(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnDropoutDoMask", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * A mask for dropout: bits that are 0 with a probability.
+ *
+ * $$P(out_i = 0) = prob$$
+ *
+ * - A mask has a bit for each element in C order, 1 where it is kept, the lowest of a byte first;
+ *   the bits behind them are drawn as well.
+ * - seed and offset determine the bits, at any number of threads; a device's generator draws
+ *   others.
+ * - The mask of equal seed and offset is that of aclnnDropoutV3.
+ *
+ * Source: the public documentation of aclnnDropoutGenMask (hicann/ops-math,
+ * random/dsa_gen_bit_mask); the order of bits is not
+ * documented.
+ *
+ * @param shape const aclIntArray*.
+ * @param prob double.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ * @param out output aclTensor* of UINT8.
+ */
+export function aclnnDropoutGenMaskGetWorkspaceSize(
+  shape: Iterable<number | bigint>,
+  prob: number,
+  seed: number | bigint,
+  offset: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDropoutGenMaskGetWorkspaceSize(
+  named: { shape: Iterable<number | bigint>; prob: number; seed: number | bigint; offset: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDropoutGenMaskGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnDropoutGenMask", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnDropoutGenMask(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnDropoutGenMask", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * A mask for dropout: bits that are 0 with a probability.
+ *
+ * $$P(out_i = 0) = prob$$
+ *
+ * - A mask has a bit for each element in C order, 1 where it is kept, the lowest of a byte first;
+ *   the bits behind them are drawn as well.
+ * - seed and offset determine the bits, at any number of threads; a device's generator draws
+ *   others.
+ * - The mask of equal seed and offset is that of aclnnDropoutV3. probDataType, a type of floats,
+ *   makes no difference.
+ *
+ * Source: the public documentation of aclnnDropoutGenMaskV2 (hicann/ops-math,
+ * random/dsa_gen_bit_mask); the order of bits is not
+ * documented.
+ *
+ * @param shape const aclIntArray*.
+ * @param prob double.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ * @param probDataType aclDataType.
+ * @param out output aclTensor* of UINT8.
+ */
+export function aclnnDropoutGenMaskV2GetWorkspaceSize(
+  shape: Iterable<number | bigint>,
+  prob: number,
+  seed: number | bigint,
+  offset: number | bigint,
+  probDataType: DTypeLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDropoutGenMaskV2GetWorkspaceSize(
+  named: { shape: Iterable<number | bigint>; prob: number; seed: number | bigint; offset: number | bigint; probDataType: DTypeLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDropoutGenMaskV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnDropoutGenMaskV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnDropoutGenMaskV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnDropoutGenMaskV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Sets each element to 0 with a probability, and divides the others by that of being kept.
+ *
+ * $$out = \frac{input \cdot mask}{1 - p}$$
+ *
+ * - maskOut has a bit for each element in C order, 1 where it is kept, the lowest of a byte first;
+ *   the
+ *   bits behind them are drawn as well. Where p is 0 or 1 it is left as it is.
+ * - seed and offset determine the bits, at any number of threads; a device's generator draws
+ *   others.
+ * - optionalNoiseShape is not read.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ *
+ * Source: the public documentation of aclnnDropoutV3 (hicann/ops-math, random/drop_out_v3); the
+ * order of
+ * checks and of bits is not documented.
+ *
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param optionalNoiseShape const aclTensor*, may be None.
+ * @param p double.
+ * @param seed int64_t.
+ * @param offset int64_t.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param maskOut output aclTensor* of UINT8.
+ */
+export function aclnnDropoutV3GetWorkspaceSize(
+  input: TensorLike,
+  optionalNoiseShape: TensorLike,
+  p: number,
+  seed: number | bigint,
+  offset: number | bigint,
+  out: TensorLike,
+  maskOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDropoutV3GetWorkspaceSize(
+  named: { input: TensorLike; optionalNoiseShape: TensorLike; p: number; seed: number | bigint; offset: number | bigint; out: TensorLike; maskOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnDropoutV3GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnDropoutV3", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnDropoutV3(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnDropoutV3", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Looks rows of a table up.
  *
  * $$out_{i,\dots} = weight_{indices_i,\dots}$$
