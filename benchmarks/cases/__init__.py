@@ -4,10 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.cases import losses, movement, pointwise, products, reductions, rows
+from benchmarks.cases import (
+    attention,
+    bits,
+    drawing,
+    foreach,
+    forms,
+    losses,
+    movement,
+    networks,
+    norm_gradients,
+    optimizers,
+    pointwise,
+    products,
+    reductions,
+    rows,
+)
 from benchmarks.cases.case import Case
 
-FAMILIES = (pointwise, losses, reductions, rows, products, movement)
+FAMILIES = (
+    pointwise,
+    forms,
+    bits,
+    foreach,
+    losses,
+    reductions,
+    rows,
+    norm_gradients,
+    products,
+    networks,
+    attention,
+    optimizers,
+    movement,
+    drawing,
+)
 
 
 def cases() -> Iterator[Case]:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from aclnn import dtypes
-from benchmarks.cases.case import ELEMENTS, SIDE, Array, Case, f, floats
+from benchmarks.cases.case import ELEMENTS, SIDE, Array, Case, f, floats, scalar
 
 _LAYOUTS: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
     ("all", (ELEMENTS,), ()),
@@ -25,6 +25,7 @@ def cases() -> Iterator[Case]:
     for name, shape, dims in _LAYOUTS:
         (x,) = floats(*shape)
         yield from _folds(name, x, dims)
+        yield from _norms(name, x, dims)
         if len(dims) < 2:
             yield from _along_one(name, x, dims[0] if dims else 0, whole=not dims)
     yield from _types()
@@ -44,13 +45,38 @@ def _folds(name: str, x: Array, dims: tuple[int, ...]) -> Iterator[Case]:
     yield Case("Any", (*own, truth), partial(x.any, axis), name)
     if not dims:
         yield Case("Prod", (x, type_of, out), x.prod)
+        yield Case("Max", (x, out), x.max)
+        yield Case("Min", (x, out), x.min)
+
+
+def _norms(name: str, x: Array, dims: tuple[int, ...]) -> Iterator[Case]:
+    axis = dims or None
+    out: Array = np.empty(np.shape(x.sum(axis)), f)
+    own, mean = (x, dims, 1, False), np.empty_like(out)
+
+    def norm() -> object:
+        return np.sqrt((x * x).sum(axis))
+
+    def log_sum() -> object:
+        most = x.max(axis, keepdims=True)
+        return np.squeeze(most, axis) + np.log(np.exp(x - most).sum(axis))
+
+    yield Case("Norm", (x, scalar(2), dims, False, out), norm, name)
+    yield Case("LinalgVectorNorm", (x, scalar(2), dims, False, dtypes.FLOAT, out), norm, name)
+    yield Case("LogSumExp", (x, dims, False, out), log_sum, name)
+    yield Case("VarCorrection", (*own, out), partial(x.var, axis, ddof=1), name)
+    yield Case(
+        "StdMeanCorrection", (*own, out, mean), lambda: (x.std(axis, ddof=1), x.mean(axis)), name
+    )
 
 
 def _along_one(name: str, x: Array, dim: int, *, whole: bool) -> Iterator[Case]:
     out: Array = np.empty(np.shape(x.max(dim)), f)
     place, sums, type_of = np.empty(out.shape, np.int64), np.empty_like(x), dtypes.FLOAT
     yield Case("ArgMax", (x, dim, False, place), partial(x.argmax, dim), name)
+    yield Case("ArgMin", (x, dim, False, place), partial(x.argmin, dim), name)
     yield Case("MaxDim", (x, dim, False, out, place), lambda: (x.max(dim), x.argmax(dim)), name)
+    yield Case("MinDim", (x, dim, False, out, place), lambda: (x.min(dim), x.argmin(dim)), name)
     yield Case("Cumsum", (x, dim, type_of, sums), partial(np.cumsum, x, dim), name)
     if not whole:
         yield Case("ProdDim", (x, dim, False, type_of, out), partial(x.prod, dim), name)

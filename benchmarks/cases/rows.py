@@ -1,4 +1,4 @@
-"""Operators over whole rows: softmaxes and normalisations; and the optimiser's step."""
+"""Operators over whole rows: softmaxes and normalisations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ def cases() -> Iterator[Case]:
         yield from _softmaxes(name, shape, dim)
     yield from _normalisations()
     yield _batches()
-    yield _adam()
 
 
 def _softmaxes(name: str, shape: tuple[int, ...], dim: int) -> Iterator[Case]:
@@ -75,19 +74,3 @@ def _batches() -> Case:
 
     numbers = (weight, bias, mean, variance, False, 0.1, 1e-5)
     return Case("BatchNorm", (x, *numbers, np.empty_like(x), None, None), expression)
-
-
-def _adam() -> Case:
-    var, m, v, grad = floats(ELEMENTS, count=4)
-    one, two = f(0.9**3), f(0.999**3)
-    numbers = (one, two, f(1e-2), f(0.1), f(0.9), f(0.999), f(1e-6))
-
-    def expression() -> object:
-        first = f(0.9) * m + f(0.1) * grad
-        second = f(0.999) * v + f(0.001) * grad * grad
-        step = first / (np.sqrt(second / (1 - two * f(0.999))) + f(1e-6))
-        return var * f(1 - 1e-3) - f(1e-2) / (1 - one * f(0.9)) * step
-
-    tensors = [np.array([number]) for number in numbers]
-    ours = (var.copy(), m.copy(), v.copy())
-    return Case("ApplyAdamW", (*ours, *tensors, grad, None, False, False), expression)
