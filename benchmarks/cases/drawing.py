@@ -1,4 +1,4 @@
-"""Operators that draw random numbers, beside NumPy's own methods with the same generator, Philox."""
+"""Operators that draw random numbers, and dropout, beside NumPy's own methods with the same generator."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from aclnn import dtypes
 from aclnn.tensors import Scalar
 from benchmarks.cases.case import ELEMENTS, Array, Case, f, floats
 
@@ -21,6 +22,7 @@ def cases() -> Iterator[Case]:
     yield from _filled(x)
     yield from _events(x)
     yield from _chosen()
+    yield from _dropout(x)
 
 
 def _filled(x: Array) -> Iterator[Case]:
@@ -70,3 +72,31 @@ def _chosen() -> Iterator[Case]:
         places = np.empty((64, 512), np.int64)
         arguments = (weights, 512, replacement, _SEED, _OFFSET, places)
         yield Case("Multinomial", arguments, rows, title)
+
+
+def _dropout(x: Array) -> Iterator[Case]:
+    out, seed, drop = np.empty_like(x), (_SEED, _OFFSET), 0.25
+    mask, factor = np.empty(ELEMENTS // 8, np.uint8), f(1 / (1 - drop))
+
+    def drawn() -> Array:
+        return _source().random(ELEMENTS, f) >= drop
+
+    def bits() -> Array:
+        return np.packbits(drawn(), bitorder="little")
+
+    def dropped() -> object:
+        kept = drawn()
+        return np.where(kept, x * factor, f(0)), np.packbits(kept, bitorder="little")
+
+    given = bits()
+
+    def masked() -> object:
+        kept = np.unpackbits(given, bitorder="little").astype(bool)
+        return np.where(kept, x * factor, f(0))
+
+    shape = ((ELEMENTS,), drop, *seed)
+    yield Case("DropoutV3", (x, None, drop, *seed, out, mask.copy()), dropped)
+    yield Case("DropoutGenMask", (*shape, mask), bits)
+    yield Case("DropoutGenMaskV2", (*shape, dtypes.FLOAT, mask), bits)
+    yield Case("DropoutDoMask", (x, given, drop, out), masked)
+    yield Case("DropoutBackward", (x, given, float(factor), out), masked)
