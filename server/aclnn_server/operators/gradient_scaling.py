@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from aclnn import dtypes
 from aclnn_server.operators.blocks import Nothing
-from aclnn_server.operators.checks import NotNull, TypeIn
+from aclnn_server.operators.checks import Holds, NotNull, TypeIn
 from aclnn_server.operators.copies import cast
 from aclnn_server.operators.definition import Call, Family, Memory, Work, prototype
-from aclnn_server.operators.layout_checks import HasShape
 from aclnn_server.operators.lists import ListTypeIn, each
 from aclnn_server.operators.pointwise import FLOATS, described
 from aclnn_server.operators.threads import Scratch, Threads, scratch_bytes
@@ -68,6 +67,15 @@ def _unscale(call: Call) -> Work:
     return Unscale(grads, found, factor, tiling)
 
 
+def _check_numbers(call: Call) -> None:
+    for name in _NUMBERS:
+        spec = call.tensor(name)
+        if spec.elements != 1:
+            raise call.invalid(
+                name, f"{name} has shape {list(spec.shape)}; it must have one element, of any rank"
+            )
+
+
 GRADIENT_SCALING.add(
     prototype(
         "aclnnForeachNonFiniteCheckAndUnscale",
@@ -87,6 +95,6 @@ GRADIENT_SCALING.add(
         NotNull(("scaledGrads", *_NUMBERS)),
         ListTypeIn(("scaledGrads",), FLOATS),
         TypeIn(_NUMBERS, (dtypes.FLOAT,)),
-        *(HasShape(name, "one number", lambda _: (1,)) for name in _NUMBERS),
+        Holds("foundInf and invScale have one element each", _check_numbers),
     ),
 )
