@@ -588,6 +588,68 @@ def aclnnAmin(
     execute("aclnnAmin", workspace, workspaceSize, executor, stream)
 
 
+def aclnnAmpUpdateScaleGetWorkspaceSize(
+    currentScale: TensorLike,
+    growthTracker: TensorLike,
+    foundInf: TensorLike,
+    growthFactor: float,
+    backoffFactor: float,
+    growthInterval: int,
+    updatedScaleOut: TensorLike,
+    updatedGrowthTrackerOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The factor of scaled losses after a step: smaller where gradients overflowed, larger after many good steps.
+
+    $$updatedScale = \\begin{cases} currentScale \\cdot backoffFactor & foundInf \\ne 0 \\\\
+    currentScale \\cdot growthFactor & growthTracker + 1 = growthInterval \\\\ currentScale &
+    \\text{otherwise} \\end{cases}$$
+
+    - updatedGrowthTrackerOut is growthTracker + 1 in the last case, and 0 in the others.
+    - A scale that would be infinite is not increased. Outputs may be the memory of the
+      inputs.
+
+    Source: the public documentation of aclnnAmpUpdateScale (hicann/ops-math).
+
+    Args:
+        currentScale: const aclTensor* of FLOAT.
+        growthTracker: const aclTensor* of INT32.
+        foundInf: const aclTensor* of FLOAT.
+        growthFactor: double.
+        backoffFactor: double.
+        growthInterval: int64_t.
+        updatedScaleOut: output const aclTensor* of FLOAT.
+        updatedGrowthTrackerOut: output const aclTensor* of INT32.
+    """
+    return get_workspace_size(
+        "aclnnAmpUpdateScale",
+        (
+            currentScale,
+            growthTracker,
+            foundInf,
+            growthFactor,
+            backoffFactor,
+            growthInterval,
+            updatedScaleOut,
+            updatedGrowthTrackerOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAmpUpdateScale(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAmpUpdateScale", workspace, workspaceSize, executor, stream)
+
+
 def aclnnAnyGetWorkspaceSize(
     self: TensorLike,
     dim: Sequence[int],
@@ -14536,6 +14598,23 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out",),
+        (),
+    ),
+    "aclnnAmpUpdateScale": (
+        """
+        aclnnStatus aclnnAmpUpdateScaleGetWorkspaceSize(
+            const aclTensor* currentScale,
+            const aclTensor* growthTracker,
+            const aclTensor* foundInf,
+            double growthFactor,
+            double backoffFactor,
+            int64_t growthInterval,
+            const aclTensor* updatedScaleOut,
+            const aclTensor* updatedGrowthTrackerOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("updatedScaleOut", "updatedGrowthTrackerOut"),
         (),
     ),
     "aclnnAny": (

@@ -21,6 +21,20 @@ def unscaled() -> None:
             case("aclnnForeachNonFiniteCheckAndUnscale", f"{kind}-{odd}", given, result)
 
 
+def scales() -> None:
+    """The factor of losses, as torch.amp changes it."""
+    for overflow in (0.0, 1.0):
+        for good in (3, 6):
+            scale, count = torch.full((1,), 3.0), torch.full((1,), good, dtype=torch.int32)
+            found = torch.full((1,), overflow)
+            given = {"currentScale": scale, "growthTracker": count, "foundInf": found}
+            numbers = {"growthFactor": 1.5, "backoffFactor": 0.3, "growthInterval": 7}
+            after, counted = scale.clone(), count.clone()
+            torch._amp_update_scale_(after, counted, found, 1.5, 0.3, 7)
+            result = {"updatedScaleOut": after, "updatedGrowthTrackerOut": counted}
+            case("aclnnAmpUpdateScale", f"{good}-{overflow:g}", given | numbers, result)
+
+
 def logic_in_place() -> None:
     """Truth values that are written in their own type."""
     for kind in (*FLOATS, "INT32", "BOOL"):
@@ -38,4 +52,4 @@ def logic_in_place() -> None:
         case("aclnnInplaceLogicalNot", kind, {"selfRef": x}, {"selfRef": out}, 0)
 
 
-FAMILIES = (unscaled, logic_in_place)
+FAMILIES = (unscaled, scales, logic_in_place)

@@ -166,6 +166,17 @@ def _each_unscaled(make: Making) -> Values:
     return {"scaledGrads": _each(make)["x"], "foundInf": np.zeros(1, np.float32), "invScale": half}
 
 
+def _scale(make: Making) -> Values:
+    single = {name: np.ones(1, np.float32) for name in ("currentScale", "foundInf")}
+    counts = {"growthTracker": np.zeros(1, np.int32), "growthInterval": 9}
+    factors = {"growthFactor": 2.0, "backoffFactor": 0.5}
+    outs = {
+        "updatedScaleOut": make.out(1, dtype=np.float32),
+        "updatedGrowthTrackerOut": make.out(1, dtype=np.int32),
+    }
+    return single | counts | factors | outs
+
+
 _KINDS_OF_LISTS: dict[str, Callable[[Making], Values]] = {
     "ScalarList": _each_by_numbers,
     "AddcmulScalarList": _each_by_tensor,
@@ -206,6 +217,7 @@ FURTHER: dict[str, Callable[[Making], Values]] = {
     "VarCorrection": _norm_of_last,
     "StdMeanCorrection": _norm_of_last,
     "ApplyAdamWV2": _adam_step,
+    "AmpUpdateScale": _scale,
     "Max": _whole_extreme,
     "Min": _whole_extreme,
     "ArgMin": _position,

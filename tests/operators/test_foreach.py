@@ -130,3 +130,24 @@ def test_scaled_gradients() -> None:
         161002,
         "invScale",
     )
+
+
+@pytest.mark.parametrize(
+    ("scale", "good", "overflow", "expected"),
+    [
+        (8.0, 5, 1.0, (2.0, 0)),
+        (8.0, 5, 0.0, (8.0, 6)),
+        (8.0, 6, 0.0, (16.0, 0)),
+        (3e38, 6, 0.0, (3e38, 0)),
+        (8.0, 6, float("nan"), (2.0, 0)),
+    ],
+)
+def test_the_scale_of_losses(
+    scale: float, good: int, overflow: float, expected: tuple[float, int]
+) -> None:
+    """In place, with numbers of no dimension, as torch.amp has them."""
+    own, count = np.array(scale, np.float32), np.array(good, np.int32)
+    found = np.array(overflow, np.float32)
+    call("aclnnAmpUpdateScale", own, count, found, 2.0, 0.25, 7, own, count)
+    assert own == np.float32(expected[0])
+    assert count == expected[1]

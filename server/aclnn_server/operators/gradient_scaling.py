@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from aclnn import dtypes
+from aclnn.tensors import TensorSpec
 from aclnn_server.operators.blocks import Nothing
 from aclnn_server.operators.checks import Holds, NotNull, TypeIn
 from aclnn_server.operators.copies import cast
-from aclnn_server.operators.definition import Call, Family, Memory, Work, prototype
+from aclnn_server.operators.definition import Call, Check, Family, Memory, Work, prototype
 from aclnn_server.operators.lists import ListTypeIn, each
 from aclnn_server.operators.pointwise import FLOATS, described
 from aclnn_server.operators.threads import Scratch, Threads, scratch_bytes
@@ -67,13 +68,19 @@ def _unscale(call: Call) -> Work:
     return Unscale(grads, found, factor, tiling)
 
 
-def _check_numbers(call: Call) -> None:
-    for name in _NUMBERS:
-        spec = call.tensor(name)
-        if spec.elements != 1:
-            raise call.invalid(
-                name, f"{name} has shape {list(spec.shape)}; it must have one element, of any rank"
-            )
+def _single(*names: str) -> Check:
+    """That each of the tensors has one element."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            spec = call.tensor(name)
+            if spec.elements != 1:
+                shape = list(spec.shape)
+                raise call.invalid(
+                    name, f"{name} has shape {shape}; it must have one element, of any rank"
+                )
+
+    return Holds(f"{' and '.join(names)} have one element each", check)
 
 
 GRADIENT_SCALING.add(
@@ -95,6 +102,70 @@ GRADIENT_SCALING.add(
         NotNull(("scaledGrads", *_NUMBERS)),
         ListTypeIn(("scaledGrads",), FLOATS),
         TypeIn(_NUMBERS, (dtypes.FLOAT,)),
-        Holds("foundInf and invScale have one element each", _check_numbers),
+        _single(*_NUMBERS),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateScale:
+    """The scale and the count of good steps after one more step; a few numbers."""
+
+    specs: dict[str, TensorSpec]
+    growth: np.float32
+    backoff: np.float32
+    interval: int
+    workspace_bytes: int = 0
+
+    def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
+        """Writes both; they may be the memory of what they were before."""
+        views = {name: spec.view(memory[name]) for name, spec in self.specs.items()}
+        scale, good = np.float32(views["currentScale"].item()), int(views["growthTracker"].item())
+        with np.errstate(all="ignore"):
+            if views["foundInf"].item():
+                scale, good = scale * self.backoff, 0
+            elif good + 1 == self.interval:
+                larger = scale * self.growth
+                scale, good = larger if np.isfinite(larger) else scale, 0
+            else:
+                good += 1
+        views["updatedScaleOut"][...] = scale
+        views["updatedGrowthTrackerOut"][...] = good
+
+
+_BEFORE = ("currentScale", "growthTracker", "foundInf")
+_AFTER = ("updatedScaleOut", "updatedGrowthTrackerOut")
+
+
+def _update_scale(call: Call) -> Work:
+    specs = {name: call.tensor(name) for name in (*_BEFORE, *_AFTER)}
+    growth, backoff = np.float32(call["growthFactor"]), np.float32(call["backoffFactor"])
+    return UpdateScale(specs, growth, backoff, call["growthInterval"])
+
+
+GRADIENT_SCALING.add(
+    prototype(
+        "aclnnAmpUpdateScale",
+        "const aclTensor* currentScale, const aclTensor* growthTracker, const aclTensor* foundInf, "
+        "double growthFactor, double backoffFactor, int64_t growthInterval, "
+        "const aclTensor* updatedScaleOut, const aclTensor* updatedGrowthTrackerOut",
+    ),
+    _update_scale,
+    described(
+        "The factor of scaled losses after a step: smaller where gradients overflowed, larger after "
+        "many good steps.",
+        "updatedScale = \\begin{cases} currentScale \\cdot backoffFactor & foundInf \\ne 0 \\\\ "
+        "currentScale \\cdot growthFactor & growthTracker + 1 = growthInterval \\\\ "
+        "currentScale & \\text{otherwise} \\end{cases}",
+        "updatedGrowthTrackerOut is growthTracker + 1 in the last case, and 0 in the others.",
+        "A scale that would be infinite is not increased. Outputs may be the memory of the inputs.",
+        source="the public documentation of aclnnAmpUpdateScale (hicann/ops-math)",
+    ),
+    outputs=_AFTER,
+    checks=(
+        NotNull((*_BEFORE, *_AFTER)),
+        TypeIn(("currentScale", "foundInf", "updatedScaleOut"), (dtypes.FLOAT,)),
+        TypeIn(("growthTracker", "updatedGrowthTrackerOut"), (dtypes.INT32,)),
+        _single(*_BEFORE, *_AFTER),
     ),
 )

@@ -10,6 +10,7 @@
 #include "aclnnop/aclnn_all.h"
 #include "aclnnop/aclnn_amax.h"
 #include "aclnnop/aclnn_amin.h"
+#include "aclnnop/aclnn_amp_update_scale.h"
 #include "aclnnop/aclnn_any.h"
 #include "aclnnop/aclnn_apply_adam_w.h"
 #include "aclnnop/aclnn_apply_adam_wv2.h"
@@ -575,6 +576,50 @@ aclnnStatus aclnnAmin(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kAmin, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kAmpUpdateScaleParameters[] = {
+    {"currentScale", ACLNN_SERVE_TENSOR, false},
+    {"growthTracker", ACLNN_SERVE_TENSOR, false},
+    {"foundInf", ACLNN_SERVE_TENSOR, false},
+    {"growthFactor", ACLNN_SERVE_DOUBLE, false},
+    {"backoffFactor", ACLNN_SERVE_DOUBLE, false},
+    {"growthInterval", ACLNN_SERVE_INT64, false},
+    {"updatedScaleOut", ACLNN_SERVE_TENSOR, true},
+    {"updatedGrowthTrackerOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kAmpUpdateScale = {"aclnnAmpUpdateScale", kAmpUpdateScaleParameters, 8};
+
+aclnnStatus aclnnAmpUpdateScaleGetWorkspaceSize(
+    const aclTensor* currentScale,
+    const aclTensor* growthTracker,
+    const aclTensor* foundInf,
+    double growthFactor,
+    double backoffFactor,
+    int64_t growthInterval,
+    const aclTensor* updatedScaleOut,
+    const aclTensor* updatedGrowthTrackerOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = currentScale},
+      {.tensor = growthTracker},
+      {.tensor = foundInf},
+      {.doubleValue = growthFactor},
+      {.doubleValue = backoffFactor},
+      {.int64Value = growthInterval},
+      {.tensor = updatedScaleOut},
+      {.tensor = updatedGrowthTrackerOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kAmpUpdateScale, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnAmpUpdateScale(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kAmpUpdateScale, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kAnyParameters[] = {

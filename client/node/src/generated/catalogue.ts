@@ -72,6 +72,16 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["bool", "keepDim", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnAmpUpdateScale: [
+    ["const aclTensor*", "currentScale", false, false],
+    ["const aclTensor*", "growthTracker", false, false],
+    ["const aclTensor*", "foundInf", false, false],
+    ["double", "growthFactor", false, false],
+    ["double", "backoffFactor", false, false],
+    ["int64_t", "growthInterval", false, false],
+    ["const aclTensor*", "updatedScaleOut", true, false],
+    ["const aclTensor*", "updatedGrowthTrackerOut", true, false],
+  ],
   aclnnAny: [
     ["const aclTensor*", "self", false, false],
     ["const aclIntArray*", "dim", false, false],

@@ -505,6 +505,60 @@ export function aclnnAmin(
 }
 
 /**
+ * The factor of scaled losses after a step: smaller where gradients overflowed, larger after many
+ * good steps.
+ *
+ * $$updatedScale = \begin{cases} currentScale \cdot backoffFactor & foundInf \ne 0 \\
+ * currentScale \cdot growthFactor & growthTracker + 1 = growthInterval \\ currentScale &
+ * \text{otherwise} \end{cases}$$
+ *
+ * - updatedGrowthTrackerOut is growthTracker + 1 in the last case, and 0 in the others.
+ * - A scale that would be infinite is not increased. Outputs may be the memory of the
+ *   inputs.
+ *
+ * Source: the public documentation of aclnnAmpUpdateScale (hicann/ops-math).
+ *
+ * @param currentScale const aclTensor* of FLOAT.
+ * @param growthTracker const aclTensor* of INT32.
+ * @param foundInf const aclTensor* of FLOAT.
+ * @param growthFactor double.
+ * @param backoffFactor double.
+ * @param growthInterval int64_t.
+ * @param updatedScaleOut output const aclTensor* of FLOAT.
+ * @param updatedGrowthTrackerOut output const aclTensor* of INT32.
+ */
+export function aclnnAmpUpdateScaleGetWorkspaceSize(
+  currentScale: TensorLike,
+  growthTracker: TensorLike,
+  foundInf: TensorLike,
+  growthFactor: number,
+  backoffFactor: number,
+  growthInterval: number | bigint,
+  updatedScaleOut: TensorLike,
+  updatedGrowthTrackerOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAmpUpdateScaleGetWorkspaceSize(
+  named: { currentScale: TensorLike; growthTracker: TensorLike; foundInf: TensorLike; growthFactor: number; backoffFactor: number; growthInterval: number | bigint; updatedScaleOut: TensorLike; updatedGrowthTrackerOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAmpUpdateScaleGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAmpUpdateScale", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAmpUpdateScale(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAmpUpdateScale", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Whether any element is other than 0, along dimensions.
  *
  * - No dim are all dims. keepdim keeps them, with size 1.
