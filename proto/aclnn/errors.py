@@ -35,6 +35,23 @@ from typing import ClassVar, Self
 from aclnn import codes
 from aclnn.v1 import error_pb2
 
+MAX_MESSAGE_BYTES = 1024
+"""Bytes of the message that are sent, in UTF-8; the rest is cut off.
+
+In a unary call the message travels three times in the trailing metadata, once percent-encoded, and gRPC drops
+a reply whose metadata is larger than 8 KiB.
+"""
+MAX_NAME_BYTES = 128
+"""Bytes of a name (operator, parameter, request id) that are sent, in UTF-8."""
+
+
+def clipped(text: str, size: int) -> str:
+    """A text of at most `size` bytes in UTF-8; a longer one ends in an ellipsis."""
+    if len(text) * 4 <= size:
+        return text
+    encoded = text.encode()
+    return text if len(encoded) <= size else encoded[: size - 3].decode(errors="ignore") + "…"
+
 
 class AclnnError(Exception):
     """A call that failed, with the code that the vendor's C API returns for the cause."""
@@ -89,15 +106,15 @@ class AclnnError(Exception):
         return _unpickle, (self.to_proto().SerializeToString(),)
 
     def to_proto(self) -> error_pb2.Error:
-        """Encodes the error for the wire."""
+        """Encodes the error for the wire, its texts cut off where they are too long."""
         return error_pb2.Error(
             reason=self.reason,
             status_code=self.status,
             acl_code=self.code,
-            message=self.message,
-            operator=self.operator,
-            parameter=self.parameter,
-            request_id=self.request_id,
+            message=clipped(self.message, MAX_MESSAGE_BYTES),
+            operator=clipped(self.operator, MAX_NAME_BYTES),
+            parameter=clipped(self.parameter, MAX_NAME_BYTES),
+            request_id=clipped(self.request_id, MAX_NAME_BYTES),
             retry_after_ms=self.retry_after_ms,
         )
 

@@ -16,21 +16,13 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from aclnn import errors
-from aclnn.errors import AclnnError
+from aclnn.errors import MAX_MESSAGE_BYTES, MAX_NAME_BYTES, AclnnError, clipped
 from aclnn.v1 import error_pb2
 
 REQUEST_ID_KEY = "aclnn-request-id"
 """Metadata of a unary call that makes its repeat safe."""
 DOMAIN = "aclnn-serve"
 """Domain of the ``ErrorInfo`` of this project's errors."""
-MAX_MESSAGE_BYTES = 1024
-"""Bytes of the message that are sent, in UTF-8; the rest is cut off.
-
-The message travels three times in the trailing metadata, once percent-encoded, and gRPC drops a
-reply whose metadata is larger than 8 KiB.
-"""
-MAX_NAME_BYTES = 128
-"""Bytes of a name (operator, parameter, request id) that are sent, in UTF-8."""
 
 _DETAILS_KEY = "grpc-status-details-bin"
 _INVALID_ARGUMENT = grpc.StatusCode.INVALID_ARGUMENT.value[0]
@@ -45,9 +37,7 @@ def to_status(error: AclnnError) -> grpc.Status:
     parameter, acl_code and request_id those that are set), a ``BadRequest`` where a parameter of an
     invalid argument is at fault, and a ``RetryInfo`` where a time is known.
     """
-    status = status_pb2.Status(
-        code=error.status, message=_clipped(error.message, MAX_MESSAGE_BYTES)
-    )
+    status = status_pb2.Status(code=error.status, message=clipped(error.message, MAX_MESSAGE_BYTES))
     for detail in _details(error, status.message):
         status.details.add().Pack(detail)
     return rpc_status.to_status(status)
@@ -60,7 +50,7 @@ def _details(error: AclnnError, message: str) -> Iterable[Message]:
         "acl_code": str(error.code),
         "request_id": error.request_id,
     }
-    names = {key: _clipped(value, MAX_NAME_BYTES) for key, value in metadata.items() if value}
+    names = {key: clipped(value, MAX_NAME_BYTES) for key, value in metadata.items() if value}
     yield error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=names)
     if error.parameter and error.status == _INVALID_ARGUMENT:
         request = error_details_pb2.BadRequest()
@@ -70,13 +60,6 @@ def _details(error: AclnnError, message: str) -> Iterable[Message]:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMilliseconds(error.retry_after_ms)
         yield retry
-
-
-def _clipped(text: str, size: int) -> str:
-    encoded = text.encode()
-    if len(encoded) <= size:
-        return text
-    return encoded[: size - 3].decode(errors="ignore") + "…"
 
 
 def from_rpc_error(rpc_error: grpc.RpcError, *, doing: str = "") -> AclnnError:
@@ -198,7 +181,7 @@ def _translated(rpc_error: grpc.RpcError, doing: str) -> AclnnError:
     if code in _CLASSES:
         return _CLASSES[code](_TEXTS[code].format(doing=doing, cause=_cause(details)))
     name = code.name if code else "no status"
-    return errors.InternalError(f"the call failed{doing}: {name}: {_clipped(details, 300)}")
+    return errors.InternalError(f"the call failed{doing}: {name}: {clipped(details, 300)}")
 
 
 def _code_and_details(rpc_error: grpc.RpcError) -> tuple[grpc.StatusCode | None, str]:
@@ -214,4 +197,4 @@ def _cause(details: str) -> str:
     for pattern, meaning in _CAUSES:
         if match := re.search(pattern, details, re.IGNORECASE):
             return where + match.expand(meaning)
-    return where + (_clipped(details, 300) or "it gives no reason")
+    return where + (clipped(details, 300) or "it gives no reason")

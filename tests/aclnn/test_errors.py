@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from aclnn import codes, errors
-from aclnn.errors import AclnnError
+from aclnn.errors import MAX_MESSAGE_BYTES, AclnnError, InvalidParameterError
 from aclnn.v1 import error_pb2
 
 CLASSES = sorted(errors.BY_REASON.values(), key=lambda cls: cls.reason)
@@ -97,6 +97,18 @@ def test_what_is_encoded() -> None:
         request_id="5e0f",
         retry_after_ms=1500,
     )
+
+
+def test_long_texts_are_cut_off() -> None:
+    error = InvalidParameterError("längst " * 1000, operator="ö" * 100, parameter="p" * 129)
+    error.request_id = "r" * 128
+    encoded = error.to_proto()
+    assert len(encoded.message.encode()) in (MAX_MESSAGE_BYTES - 1, MAX_MESSAGE_BYTES)
+    assert encoded.message.startswith("ö" * 100 + ": längst längst")
+    assert encoded.message.endswith("…")
+    assert encoded.operator == "ö" * 62 + "…"
+    assert encoded.parameter == "p" * 125 + "…"
+    assert encoded.request_id == "r" * 128
 
 
 def test_a_reason_of_a_newer_version_keeps_code_and_text() -> None:

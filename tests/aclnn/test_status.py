@@ -180,15 +180,15 @@ def test_long_texts_are_cut_so_that_the_reply_arrives(handler: Abort, address: s
     assert isinstance(error, errors.InvalidParameterError)
     assert error.operator == "ö" * 62 + "…"
     assert error.parameter == "p" * 125 + "…"
-    assert len(error.message.encode()) <= status.MAX_MESSAGE_BYTES
+    assert len(error.message.encode()) <= errors.MAX_MESSAGE_BYTES
     assert error.message.endswith("…")
 
 
 def test_texts_of_the_largest_size_are_whole(handler: Abort, address: str) -> None:
-    text = "€" * (status.MAX_MESSAGE_BYTES // 3)
-    handler.with_error(errors.InvalidParameterError(text, parameter="p" * status.MAX_NAME_BYTES))
+    text = "€" * (errors.MAX_MESSAGE_BYTES // 3)
+    handler.with_error(errors.InvalidParameterError(text, parameter="p" * errors.MAX_NAME_BYTES))
     error = from_rpc_error(failed_call(address))
-    assert (error.message, error.parameter) == (text, "p" * status.MAX_NAME_BYTES)
+    assert (error.message, error.parameter) == (text, "p" * errors.MAX_NAME_BYTES)
 
 
 def test_the_largest_error_fits_the_metadata_that_grpc_takes() -> None:

@@ -67,3 +67,18 @@ def test_plans_are_bounded(device: NumpyDevice, monkeypatch: pytest.MonkeyPatch)
         spec = TensorSpec.contiguous((size,), dtypes.FLOAT)
         device.plan(NAME, (spec, spec, spec, 1, 1.0, spec))
         assert len(device._plans) <= 8
+
+
+def test_numbers_of_plans_are_bounded(device: NumpyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "KEPT_NUMBERS", 100)
+    for count in (*range(1, 30), 200):
+        spec = TensorSpec.contiguous((1,), dtypes.FLOAT)
+        joined = TensorSpec.contiguous((count,), dtypes.FLOAT)
+        plan = device.plan("aclnnCat", ((spec,) * count, 0, joined))
+        numbers = [
+            backend._numbers(value) for kept in device._plans.values() for value in kept.arguments
+        ]
+        assert sum(numbers) == device._kept_numbers <= 100
+        assert (plan in device._plans.values()) == (
+            sum(map(backend._numbers, plan.arguments)) <= 100
+        )

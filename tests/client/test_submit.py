@@ -360,7 +360,7 @@ def test_closing_what_was_never_opened_and_twice(submitter: Submitter) -> None:
     [
         lambda r: pb.SubmitResponse(results=[*answer_all(r).results] * 2),
         lambda r: pb.SubmitResponse(
-            results=[pb.Result(error=AclnnError("x" * 20_000).to_proto())] * 9
+            results=[pb.Result(read_buffer=pb.ReadBufferResponse(data=bytes(20_000)))] * 9
         ),
     ],
     ids=["small", "large"],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from aclnn import dtypes
 from aclnn.dtypes import DType
+from aclnn.errors import InvalidParameterError
 from aclnn.signatures import Kind
 from aclnn_server.operators.catalogue import built_in
 from aclnn_server.operators.definition import Operator
@@ -51,6 +54,9 @@ STEPS = {
 }
 """Operators of which a small difference of the inputs makes a large one of the results, or another number of
 digits."""
+
+RANDOM = {"aclnnInplaceNormal", "aclnnInplaceUniform"}
+"""Operators that draw other numbers for another type."""
 
 
 def _types(operator: Operator) -> list[DType]:
@@ -117,6 +123,22 @@ def test_no_dimensions_no_elements_and_one_element(
         return  # what is behind the result is left as it is
     for name, array in made.outputs.items():
         assert not ((array == 7) & (before[name] == 7)).any()
+
+
+@EVERY
+def test_a_wider_output_holds_the_same_values(operator: Operator) -> None:
+    if dtypes.FLOAT not in _types(operator) or operator.name in RANDOM:
+        return
+    made, wide = (sample(operator, (3, 5), dtypes.FLOAT) for _ in range(2))
+    given = wide.outputs
+    for name, array in given.items():
+        if array.dtype == np.float32:
+            wide.values[name] = array.astype(np.float64)
+    made.run()
+    with contextlib.suppress(InvalidParameterError):  # where it must not be of another type
+        wide.run()
+        for name, array in made.outputs.items():
+            np.testing.assert_allclose(wide.outputs[name], array, rtol=1e-5, atol=1e-6)
 
 
 @EVERY

@@ -395,6 +395,47 @@ def test_what_is_written_in_another_way_is_decoded(submit: Submit, unusual: Any)
         assert returned(pb.SubmitResponse.FromString(answer).results[1]) == [-1.0, 0.0]
 
 
+@pytest.mark.parametrize("repeatable", [False, True])
+def test_a_command_that_cannot_be_read_is_refused_after_a_call_that_is_known(
+    submit: Submit, repeatable: bool
+) -> None:
+    plan = op.GetWorkspaceSizeRequest(
+        operator=NAME, executor_id=900, arguments=loss(0, 1), repeatable=repeatable
+    )
+    run = pb.Command(execute=op.ExecuteRequest(executor_id=901)).SerializeToString()
+    for second, kind in ((run, "execute"), (run[:-1], "error"), (run[:1] + b"\xff\xff", "error")):
+        plan.executor_id += 1
+        first = pb.Command(get_workspace_size=plan).SerializeToString()
+        answer = submit.answer(wire.RawBatch("", 0, [first, second]))
+        results = pb.SubmitResponse.FromString(answer).results
+        assert results[0].WhichOneof("result") == "get_workspace_size"
+        assert results[1].WhichOneof("result") == kind
+        if kind == "error":
+            assert results[1].error.reason == "INVALID_PARAMETER"
+            assert results[1].error.parameter == "command"
+    for left in range(901, 904):
+        submit.send(pb.Command(destroy_executor=op.DestroyExecutorRequest(executor_id=left)))
+
+
+def test_bytes_of_what_is_remembered_are_bounded(
+    submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = KnownCalls()
+    submit.applier._known = known
+    submit.both(loss(0, 1))
+    (layout,) = next(iter(known._layouts.values()))
+    size = sum(map(len, layout.heads))
+    assert known._bytes == size
+    monkeypatch.setattr("aclnn_server.service.known_calls.KEPT_BYTES", 2 * size)
+    for beta in range(1, 9):
+        submit.both(loss(0, 1, beta=float(beta)))
+        kept = [each for row in known._layouts.values() for each in row]
+        assert sum(len(head) for each in kept for head in each.heads) == known._bytes <= 2 * size
+    monkeypatch.setattr("aclnn_server.service.known_calls.KEPT_BYTES", size - 1)
+    submit.both(loss(0, 1, beta=9.0))
+    assert known._bytes <= 2 * size
+
+
 def test_what_is_remembered_is_bounded(submit: Submit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aclnn_server.service.known_calls.CAPACITY", 3)
     known = KnownCalls()

@@ -32,6 +32,8 @@ from aclnn_server.operators.threads import Threads
 
 KEPT_PLANS = 4096
 """Plans that are kept for equal calls; they are forgotten together when there are more."""
+KEPT_NUMBERS = 1 << 20
+"""Numbers that the arguments of the kept plans may have in all, of at most 100 bytes each."""
 
 
 class NumpyBackend(Backend):
@@ -79,6 +81,7 @@ class NumpyDevice(HostDevice):
         self._threads = threads
         self._product = rules
         self._plans: dict[Hashable, Plan] = {}
+        self._kept_numbers = 0
 
     def plan(
         self,
@@ -99,10 +102,18 @@ class NumpyDevice(HostDevice):
             work = found.plan(arguments, self._product)
             check_storages(found.signature, arguments)
             known = Plan(operator, tuple(arguments), work.workspace_bytes, work)
-            if len(self._plans) >= KEPT_PLANS:
-                self._plans.clear()
-            self._plans[key] = known
+            self._keep(key, known)
         return known
+
+    def _keep(self, key: Hashable, plan: Plan) -> None:
+        numbers = sum(map(_numbers, plan.arguments))
+        if numbers > KEPT_NUMBERS:
+            return
+        if len(self._plans) >= KEPT_PLANS or self._kept_numbers + numbers > KEPT_NUMBERS:
+            self._plans.clear()
+            self._kept_numbers = 0
+        self._plans[key] = plan
+        self._kept_numbers += numbers
 
     def run(
         self,
@@ -140,6 +151,15 @@ def _exactly(value: Value) -> Hashable:
     if isinstance(value, tuple):
         return tuple(map(_exactly, value))
     return value
+
+
+def _numbers(value: Value) -> int:
+    """How many numbers make up a value, about."""
+    if isinstance(value, tuple):
+        return 1 + sum(map(_numbers, value))
+    if isinstance(value, TensorSpec):
+        return 3 * len(value.shape) + 1
+    return len(value) if isinstance(value, str) else 1
 
 
 def operator_info(operator: Operator, rules: Product) -> OperatorInfo:

@@ -87,8 +87,8 @@ def select(mask: Array, chosen: Array, other: Array, *, out: Array, scratch: Scr
 
     By the bits, because NumPy's copy with a mask takes a branch for each element.
     """
-    bits = _BITS.get(out.itemsize)
-    if bits is None:
+    bits = _BITS.get(out.itemsize) if chosen.dtype == other.dtype == out.dtype else None
+    if bits is None:  # 128 bits, or an output of another type than what is computed in
         found = scratch.like(out)
         np.copyto(found, other)
         np.copyto(found, chosen, where=mask)
@@ -104,8 +104,13 @@ def select(mask: Array, chosen: Array, other: Array, *, out: Array, scratch: Scr
 
 def keep(mask: Array, x: Array, *, out: Array, scratch: Scratch) -> None:
     """Writes `x` where the BOOL `mask` is true, and 0 elsewhere; takes an array of scratch."""
-    bits = _BITS.get(out.itemsize)
-    assert bits is not None, "complex numbers of 128 bits have no use of it"
+    bits = _BITS.get(out.itemsize) if x.dtype == out.dtype else None
+    if bits is None:
+        found = scratch.like(out)
+        np.copyto(found, 0)
+        np.copyto(found, x, where=mask)
+        np.copyto(out, found)
+        return
     where = scratch.take(out.shape, np.dtype(bits))
     np.copyto(where, mask)
     np.negative(where, out=where)

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from google.protobuf.message import DecodeError
+
 from aclnn import wire
 from aclnn.arguments import TensorArgument, encode_tensor
 from aclnn.v1 import device_service_pb2 as pb
@@ -25,6 +27,8 @@ from aclnn_server.sessions.executors import Executor, Slot
 
 CAPACITY = 4096
 """Calls that are remembered; they are forgotten together when there are more."""
+KEPT_BYTES = 16 << 20
+"""Bytes of the remembered calls, as they stood in their requests."""
 _PHASE_ONE = wire.command_tag("get_workspace_size")
 _PHASE_TWO = wire.command_tag("execute")
 _SYNCHRONIZE = wire.command_tag("synchronize_stream")
@@ -55,6 +59,7 @@ class KnownCalls:
 
     def __init__(self) -> None:
         self._layouts: dict[tuple[object, ...], tuple[_Layout, ...]] = {}
+        self._bytes = 0
 
     def run(
         self,
@@ -79,7 +84,10 @@ class KnownCalls:
         """
         if phase_one[:1] != _PHASE_ONE or phase_two[:1] != _PHASE_TWO:
             return None
-        plan = raw_pb2.RawCommand.FromString(bytes(phase_one)).get_workspace_size
+        first, second = _read(phase_one), _read(phase_two)
+        if first is None or second is None:
+            return None
+        plan, run = first.get_workspace_size, second.execute
         arguments = list(plan.arguments)
         layout = self._find(call, plan.operator, arguments)
         if (
@@ -89,7 +97,6 @@ class KnownCalls:
             or (quick and not layout.call.quick)
         ):
             return None
-        run = raw_pb2.RawCommand.FromString(bytes(phase_two)).execute
         if run.executor_id != plan.executor_id or run.bindings or _is_followed(run):
             return None
         given = _given(layout, arguments)
@@ -133,7 +140,10 @@ class KnownCalls:
         """
         if phase_two[:1] != _PHASE_TWO or call.submitted is None:
             return None
-        run = raw_pb2.RawCommand.FromString(bytes(phase_two)).execute
+        command = _read(phase_two)
+        if command is None:
+            return None
+        run = command.execute
         executor = call.submitted.executors.get(run.executor_id)
         if executor is None or not executor.repeatable or _is_followed(run):
             return None
@@ -174,7 +184,10 @@ class KnownCalls:
         known = KnownCall.of(executor, call.submitted)
         if known is None:
             return
-        arguments = list(raw_pb2.RawCommand.FromString(bytes(command)).get_workspace_size.arguments)
+        planned = _read(command)
+        if planned is None:
+            return
+        arguments = list(planned.get_workspace_size.arguments)
         layout = _layout(known, executor, arguments)
         if layout is None:
             return
@@ -182,9 +195,26 @@ class KnownCalls:
         others = self._layouts.get(key, ())
         if layout in others:
             return
-        if len(self._layouts) >= CAPACITY:
+        kept = (layout, *others[:7])
+        more = _bytes_of(kept) - _bytes_of(others)
+        if len(self._layouts) >= CAPACITY or self._bytes + more > KEPT_BYTES:
             self._layouts.clear()
-        self._layouts[key] = (layout, *others[:7])
+            self._bytes, kept, more = 0, (layout,), _bytes_of((layout,))
+        if more <= KEPT_BYTES:
+            self._layouts[key] = kept
+            self._bytes += more
+
+
+def _bytes_of(layouts: Sequence[_Layout]) -> int:
+    return sum(len(head) for layout in layouts for head in layout.heads)
+
+
+def _read(command: bytes | memoryview) -> raw_pb2.RawCommand | None:
+    """A command, its arguments still encoded; ``None`` where it is none, which who decodes it will tell."""
+    try:
+        return raw_pb2.RawCommand.FromString(bytes(command))
+    except DecodeError:
+        return None
 
 
 def _is_waited_for(run: operator_pb.ExecuteRequest, following: bytes | memoryview) -> bool:
