@@ -1017,6 +1017,52 @@ def aclnnArgMin(
     execute("aclnnArgMin", workspace, workspaceSize, executor, stream)
 
 
+def aclnnArgsortGetWorkspaceSize(
+    self: TensorLike,
+    dim: int,
+    descending: bool,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Positions that elements along a dimension have, in the order of the elements.
+
+    - NaN is greater than any number. Equal elements keep their order.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnArgsort (hicann/ops-math, math/sort).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        dim: int64_t.
+        descending: bool.
+        out: output aclTensor* of INT64.
+    """
+    return get_workspace_size(
+        "aclnnArgsort",
+        (
+            self,
+            dim,
+            descending,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnArgsort(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnArgsort", workspace, workspaceSize, executor, stream)
+
+
 def aclnnAvgPool2dGetWorkspaceSize(
     self: TensorLike,
     kernelSize: Sequence[int],
@@ -2749,6 +2795,98 @@ def aclnnCos(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnCos", workspace, workspaceSize, executor, stream)
+
+
+def aclnnCummaxGetWorkspaceSize(
+    self: TensorLike,
+    dim: int,
+    valuesOut: TensorLike,
+    indicesOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The greatest of all elements up to each, along a dimension, and its position.
+
+    - From the first NaN on it is NaN. Of equal elements the position is the last one's, and of
+      several
+      NaN too.
+
+    Source: the public documentation of aclnnCummax (hicann/ops-math, math/cummax).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, UINT8, BOOL.
+        dim: int64_t.
+        valuesOut: output aclTensor*.
+        indicesOut: output aclTensor* of INT32, INT64.
+    """
+    return get_workspace_size(
+        "aclnnCummax",
+        (
+            self,
+            dim,
+            valuesOut,
+            indicesOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnCummax(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnCummax", workspace, workspaceSize, executor, stream)
+
+
+def aclnnCumminGetWorkspaceSize(
+    self: TensorLike,
+    dim: int,
+    valuesOut: TensorLike,
+    indicesOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The least of all elements up to each, along a dimension, and its position.
+
+    - From the first NaN on it is NaN. Of equal elements the position is the last one's, and of
+      several
+      NaN too.
+
+    Source: the public documentation of aclnnCummin (hicann/ops-math, math/cummin).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, UINT8, BOOL.
+        dim: int64_t.
+        valuesOut: output aclTensor*.
+        indicesOut: output aclTensor* of INT32, INT64.
+    """
+    return get_workspace_size(
+        "aclnnCummin",
+        (
+            self,
+            dim,
+            valuesOut,
+            indicesOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnCummin(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnCummin", workspace, workspaceSize, executor, stream)
 
 
 def aclnnCumsumGetWorkspaceSize(
@@ -6274,6 +6412,55 @@ def aclnnForeachZeroInplace(
     execute("aclnnForeachZeroInplace", workspace, workspaceSize, executor, stream)
 
 
+def aclnnGatherGetWorkspaceSize(
+    self: TensorLike,
+    dim: int,
+    index: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements at the places of one dimension that a tensor of indexes names.
+
+    For dim 0: $out_{ij} = self_{index_{ij},j}$
+
+    Indexes below 0 count from the end; one that names no place makes the execution fail, before
+    anything
+    is written.
+
+    Source: the public documentation of aclnnGather (hicann/ops-nn, index/gather_elements_v2).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        dim: int64_t.
+        index: const aclTensor* of INT32, INT64.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnGather",
+        (
+            self,
+            dim,
+            index,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnGather(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnGather", workspace, workspaceSize, executor, stream)
+
+
 def aclnnGatherV2GetWorkspaceSize(
     self: TensorLike,
     dim: int,
@@ -6821,6 +7008,175 @@ def aclnnGtTensor(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnGtTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnIndexGetWorkspaceSize(
+    self: TensorLike,
+    indices: Sequence[TensorLike],
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements at the places that tensors of indexes name together.
+
+    For two indexes: $out_{i,\\dots} = self_{indices0_i, indices1_i, \\dots}$
+
+    - An index of shape [0] takes its dimension whole, as do dimensions behind the last index. The
+      others
+      broadcast together; their shape takes the place of their dimensions if those are side by side,
+      else it
+      comes first.
+    - A mask, BOOL or UINT8, is the positions where it is true, one index for each of its
+      dimensions.
+    - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+      anything
+      is written.
+
+    Source: the public documentation of aclnnIndex (hicann/ops-nn, index/index).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        indices: const aclTensorList*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnIndex",
+        (
+            self,
+            indices,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnIndex(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnIndex", workspace, workspaceSize, executor, stream)
+
+
+def aclnnIndexAddGetWorkspaceSize(
+    self: TensorLike,
+    dim: int,
+    index: TensorLike,
+    source: TensorLike,
+    alpha: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Adds slices, scaled, to the places of one dimension that a list of indexes names.
+
+    For dim 0: $out = self$, then for each i:
+    $out_{index_i,\\dots} \\mathrel{+}= alpha \\cdot source_{i,\\dots}$
+
+    - Added in the order of index, so that sums are deterministic. FLOAT16 and BF16 are added in
+      FLOAT and
+      rounded once.
+    - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+      anything
+      is written.
+
+    Source: the public documentation of aclnnIndexAdd (hicann/ops-nn, index/inplace_index_add).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        dim: int64_t.
+        index: const aclTensor* of INT32, INT64.
+        source: const aclTensor*.
+        alpha: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnIndexAdd",
+        (
+            self,
+            dim,
+            index,
+            source,
+            alpha,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnIndexAdd(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnIndexAdd", workspace, workspaceSize, executor, stream)
+
+
+def aclnnIndexPutImplGetWorkspaceSize(
+    selfRef: TensorLike,
+    indices: Sequence[TensorLike],
+    values: TensorLike,
+    accumulate: bool,
+    unsafe: bool,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Writes elements to, or adds them to, the places that tensors of indexes name together.
+
+    For two indexes: $selfRef_{indices0_i, indices1_i, \\dots} = values_{i,\\dots}$, or
+    $\\mathrel{+}=$ if
+    accumulate is true
+
+    - Indexes name places as for aclnnIndex; values broadcast to what they name.
+    - Of several elements for a place the last one is written, or all are added in the C order of
+      the indexes,
+      so that sums are deterministic. FLOAT16 and BF16 are added in FLOAT and rounded once.
+    - One that names no place makes the execution fail, before anything is written, whatever unsafe
+      says.
+
+    Source: the public documentation of aclnnIndexPutImpl (hicann/ops-nn, index/index_put_v2).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        indices: const aclTensorList*.
+        values: const aclTensor*.
+        accumulate: bool.
+        unsafe: bool.
+    """
+    return get_workspace_size(
+        "aclnnIndexPutImpl",
+        (
+            selfRef,
+            indices,
+            values,
+            accumulate,
+            unsafe,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnIndexPutImpl(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnIndexPutImpl", workspace, workspaceSize, executor, stream)
 
 
 def aclnnIndexSelectGetWorkspaceSize(
@@ -8857,6 +9213,118 @@ def aclnnInplaceRemainderTensorTensor(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceRemainderTensorTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceScatterGetWorkspaceSize(
+    selfRef: TensorLike,
+    dim: int,
+    index: TensorLike,
+    src: TensorLike,
+    reduce: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Writes elements at the places of one dimension that a tensor of indexes names.
+
+    For dim 0 and reduce 0: $selfRef_{index_{ij},j} = src_{ij}$
+
+    - reduce 1 adds elements, reduce 2 multiplies by elements, in the C order of index. FLOAT16 and
+      BF16 are
+      computed in FLOAT and rounded once. Of several that are written to a place, the last one
+      stays.
+    - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+      anything is written.
+
+    Source: the public documentation of aclnnInplaceScatter (hicann/ops-nn,
+    index/scatter_elements_v2).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        dim: int64_t.
+        index: const aclTensor* of INT32, INT64.
+        src: const aclTensor*.
+        reduce: int64_t.
+    """
+    return get_workspace_size(
+        "aclnnInplaceScatter",
+        (
+            selfRef,
+            dim,
+            index,
+            src,
+            reduce,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceScatter(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceScatter", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceScatterValueGetWorkspaceSize(
+    selfRef: TensorLike,
+    dim: int,
+    index: TensorLike,
+    value: ScalarLike,
+    reduce: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Writes a number at the places of one dimension that a tensor of indexes names.
+
+    For dim 0 and reduce 0: $selfRef_{index_{ij},j} = value$
+
+    - reduce 1 adds a number, reduce 2 multiplies by a number, in the C order of index. FLOAT16 and
+      BF16 are
+      computed in FLOAT and rounded once. Of several that are written to a place, the last one
+      stays.
+    - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+      anything is written.
+
+    Source: the public documentation of aclnnInplaceScatterValue (hicann/ops-nn,
+    index/scatter_elements_v2).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        dim: int64_t.
+        index: const aclTensor* of INT32, INT64.
+        value: const aclScalar*.
+        reduce: int64_t.
+    """
+    return get_workspace_size(
+        "aclnnInplaceScatterValue",
+        (
+            selfRef,
+            dim,
+            index,
+            value,
+            reduce,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceScatterValue(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceScatterValue", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceSubGetWorkspaceSize(
@@ -12940,6 +13408,64 @@ def aclnnSWhere(
     execute("aclnnSWhere", workspace, workspaceSize, executor, stream)
 
 
+def aclnnScatterGetWorkspaceSize(
+    self: TensorLike,
+    dim: int,
+    index: TensorLike,
+    src: TensorLike,
+    reduce: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Writes elements at the places of one dimension that a tensor of indexes names.
+
+    For dim 0 and reduce 0: $out_{index_{ij},j} = src_{ij}$
+
+    - reduce 1 adds elements, reduce 2 multiplies by elements, in the C order of index. FLOAT16 and
+      BF16 are
+      computed in FLOAT and rounded once. Of several that are written to a place, the last one
+      stays.
+    - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+      anything is written.
+
+    Source: the public documentation of aclnnScatter (hicann/ops-nn, index/scatter_elements_v2).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        dim: int64_t.
+        index: const aclTensor* of INT32, INT64.
+        src: const aclTensor*.
+        reduce: int64_t.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnScatter",
+        (
+            self,
+            dim,
+            index,
+            src,
+            reduce,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnScatter(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnScatter", workspace, workspaceSize, executor, stream)
+
+
 def aclnnScatterAddGetWorkspaceSize(
     self: TensorLike,
     dim: int,
@@ -12995,6 +13521,65 @@ def aclnnScatterAdd(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnScatterAdd", workspace, workspaceSize, executor, stream)
+
+
+def aclnnScatterValueGetWorkspaceSize(
+    self: TensorLike,
+    dim: int,
+    index: TensorLike,
+    value: ScalarLike,
+    reduce: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Writes a number at the places of one dimension that a tensor of indexes names.
+
+    For dim 0 and reduce 0: $out_{index_{ij},j} = value$
+
+    - reduce 1 adds a number, reduce 2 multiplies by a number, in the C order of index. FLOAT16 and
+      BF16 are
+      computed in FLOAT and rounded once. Of several that are written to a place, the last one
+      stays.
+    - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+      anything is written.
+
+    Source: the public documentation of aclnnScatterValue (hicann/ops-nn,
+    index/scatter_elements_v2).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        dim: int64_t.
+        index: const aclTensor* of INT32, INT64.
+        value: const aclScalar*.
+        reduce: int64_t.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnScatterValue",
+        (
+            self,
+            dim,
+            index,
+            value,
+            reduce,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnScatterValue(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnScatterValue", workspace, workspaceSize, executor, stream)
 
 
 def aclnnSigmoidGetWorkspaceSize(
@@ -13720,6 +14305,59 @@ def aclnnSoftplus(
     execute("aclnnSoftplus", workspace, workspaceSize, executor, stream)
 
 
+def aclnnSortGetWorkspaceSize(
+    self: TensorLike,
+    stable: bool,
+    dim: int,
+    descending: bool,
+    valuesOut: TensorLike,
+    indicesOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements along a dimension in order, and the positions that they had.
+
+    - NaN is greater than any number. Equal elements keep their order, whether stable is true or
+      not.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnSort (hicann/ops-math, math/sort).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        stable: bool.
+        dim: int64_t.
+        descending: bool.
+        valuesOut: output aclTensor*.
+        indicesOut: output aclTensor* of INT64.
+    """
+    return get_workspace_size(
+        "aclnnSort",
+        (
+            self,
+            stable,
+            dim,
+            descending,
+            valuesOut,
+            indicesOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnSort(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnSort", workspace, workspaceSize, executor, stream)
+
+
 def aclnnSqrtGetWorkspaceSize(
     self: TensorLike,
     out: TensorLike,
@@ -14210,6 +14848,62 @@ def aclnnThresholdBackward(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnThresholdBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnTopkGetWorkspaceSize(
+    self: TensorLike,
+    k: int,
+    dim: int,
+    largest: bool,
+    sorted: bool,
+    valuesOut: TensorLike,
+    indicesOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The k greatest or least elements along a dimension, and their positions.
+
+    - NaN is greater than any number. Of equal elements the first are taken.
+    - They are in order, whether sorted is true or not.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnTopk (hicann/ops-math, math/topk).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        k: int64_t.
+        dim: int64_t.
+        largest: bool.
+        sorted: bool.
+        valuesOut: output aclTensor*.
+        indicesOut: output aclTensor* of INT64.
+    """
+    return get_workspace_size(
+        "aclnnTopk",
+        (
+            self,
+            k,
+            dim,
+            largest,
+            sorted,
+            valuesOut,
+            indicesOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnTopk(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnTopk", workspace, workspaceSize, executor, stream)
 
 
 def aclnnTrilGetWorkspaceSize(
@@ -14714,6 +15408,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnArgsort": (
+        """
+        aclnnStatus aclnnArgsortGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t dim,
+            bool descending,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnAvgPool2d": (
         """
         aclnnStatus aclnnAvgPool2dGetWorkspaceSize(
@@ -15161,6 +15868,32 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out",),
+        (),
+    ),
+    "aclnnCummax": (
+        """
+        aclnnStatus aclnnCummaxGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t dim,
+            aclTensor* valuesOut,
+            aclTensor* indicesOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("valuesOut", "indicesOut"),
+        (),
+    ),
+    "aclnnCummin": (
+        """
+        aclnnStatus aclnnCumminGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t dim,
+            aclTensor* valuesOut,
+            aclTensor* indicesOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("valuesOut", "indicesOut"),
         (),
     ),
     "aclnnCumsum": (
@@ -16165,6 +16898,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("x",),
         (),
     ),
+    "aclnnGather": (
+        """
+        aclnnStatus aclnnGatherGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t dim,
+            const aclTensor* index,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnGatherV2": (
         """
         aclnnStatus aclnnGatherV2GetWorkspaceSize(
@@ -16301,6 +17047,47 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out",),
+        (),
+    ),
+    "aclnnIndex": (
+        """
+        aclnnStatus aclnnIndexGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensorList* indices,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnIndexAdd": (
+        """
+        aclnnStatus aclnnIndexAddGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t dim,
+            const aclTensor* index,
+            const aclTensor* source,
+            const aclScalar* alpha,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnIndexPutImpl": (
+        """
+        aclnnStatus aclnnIndexPutImplGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensorList* indices,
+            const aclTensor* values,
+            bool accumulate,
+            bool unsafe,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
         (),
     ),
     "aclnnIndexSelect": (
@@ -16791,6 +17578,34 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         aclnnStatus aclnnInplaceRemainderTensorTensorGetWorkspaceSize(
             aclTensor* selfRef,
             const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceScatter": (
+        """
+        aclnnStatus aclnnInplaceScatterGetWorkspaceSize(
+            aclTensor* selfRef,
+            int64_t dim,
+            const aclTensor* index,
+            const aclTensor* src,
+            int64_t reduce,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceScatterValue": (
+        """
+        aclnnStatus aclnnInplaceScatterValueGetWorkspaceSize(
+            aclTensor* selfRef,
+            int64_t dim,
+            const aclTensor* index,
+            const aclScalar* value,
+            int64_t reduce,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -17826,6 +18641,21 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnScatter": (
+        """
+        aclnnStatus aclnnScatterGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t dim,
+            const aclTensor* index,
+            const aclTensor* src,
+            int64_t reduce,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnScatterAdd": (
         """
         aclnnStatus aclnnScatterAddGetWorkspaceSize(
@@ -17833,6 +18663,21 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             int64_t dim,
             const aclTensor* index,
             const aclTensor* src,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnScatterValue": (
+        """
+        aclnnStatus aclnnScatterValueGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t dim,
+            const aclTensor* index,
+            const aclScalar* value,
+            int64_t reduce,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -18017,6 +18862,21 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnSort": (
+        """
+        aclnnStatus aclnnSortGetWorkspaceSize(
+            const aclTensor* self,
+            bool stable,
+            int64_t dim,
+            bool descending,
+            aclTensor* valuesOut,
+            aclTensor* indicesOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("valuesOut", "indicesOut"),
+        (),
+    ),
     "aclnnSqrt": (
         """
         aclnnStatus aclnnSqrtGetWorkspaceSize(
@@ -18140,6 +19000,22 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out",),
+        (),
+    ),
+    "aclnnTopk": (
+        """
+        aclnnStatus aclnnTopkGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t k,
+            int64_t dim,
+            bool largest,
+            bool sorted,
+            aclTensor* valuesOut,
+            aclTensor* indicesOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("valuesOut", "indicesOut"),
         (),
     ),
     "aclnnTril": (
@@ -18321,6 +19197,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {"dim": 0, "keepdim": False},
         {"out": Result("along", "index")},
+        {},
+    ),
+    "argsort": Pythonic(
+        "argsort",
+        "aclnnArgsort",
+        ("self",),
+        {"dim": -1, "descending": False},
+        {"out": Result("same", "index")},
         {},
     ),
     "batch_matmul": Pythonic(
@@ -18505,6 +19389,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("input",),
         {},
         {"out": Result("broadcast", "floating")},
+        {},
+    ),
+    "cummax": Pythonic(
+        "cummax",
+        "aclnnCummax",
+        ("self",),
+        {"dim": 0},
+        {"valuesOut": Result("same", "first"), "indicesOut": Result("same", "index")},
+        {},
+    ),
+    "cummin": Pythonic(
+        "cummin",
+        "aclnnCummin",
+        ("self",),
+        {"dim": 0},
+        {"valuesOut": Result("same", "first"), "indicesOut": Result("same", "index")},
         {},
     ),
     "cumsum": Pythonic(
@@ -19195,6 +20095,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted", scalars=("other",))},
         {},
     ),
+    "scatter": Pythonic(
+        "scatter",
+        "aclnnScatter",
+        ("self", "index", "src"),
+        {"dim": 0, "reduce": "none"},
+        {"out": Result("same", "first")},
+        {"reduce": {"none": 0, "add": 1, "multiply": 2}},
+    ),
     "scatter_add": Pythonic(
         "scatter_add",
         "aclnnScatterAdd",
@@ -19313,6 +20221,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {"beta": 1.0, "threshold": 20.0},
         {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "sort": Pythonic(
+        "sort",
+        "aclnnSort",
+        ("self",),
+        {"stable": True, "dim": -1, "descending": False},
+        {"valuesOut": Result("same", "first"), "indicesOut": Result("same", "index")},
         {},
     ),
     "sqrt": Pythonic(

@@ -96,6 +96,8 @@ def _number(parameter: Parameter, value: Any) -> Step:  # noqa: ANN401
             return scalar(value, "FLOAT" if isinstance(value, float) else "INT64")
         case Kind.DATA_TYPE:
             return {"data_type": dtypes.dtype(value).name}
+        case Kind.TEXT:
+            return {"text": value}
         case Kind.BOOL:
             return {"bool": bool(value)}
         case Kind.DOUBLE | Kind.FLOAT:

@@ -326,4 +326,107 @@ def _step(kind: str, done: int, *, maximize: bool, amsgrad: bool) -> None:
     case("aclnnApplyAdamWV2", f"{kind}-{done}-{maximize}", given, results)
 
 
-FAMILIES = (selected, bits, divisions, forms, masked, extremes, foreach, norms, steps)
+# --- places that indexes name, and order ----------------------------------------------------------
+
+_WHOLE = torch.zeros(0)
+"""An index that takes its dimension whole."""
+
+
+def places() -> None:
+    """Elements at places that indexes name, read and written."""
+    for kind in (*NUMBERS, "BOOL", "COMPLEX64"):
+        x = uniform((4, 3, 5), kind, -9, 9)
+        first, second = torch.tensor([[3], [-1]]), torch.tensor([0, 2, 2], dtype=torch.int32)
+        rows: dict[str, tuple[list[Tensor], tuple[Any, ...]]] = {
+            "first": ([first], (first,)),
+            "pair": ([first, second], (first, second)),
+            "apart": ([first, _WHOLE, second], (first, slice(None), second)),
+            "last": ([_WHOLE, _WHOLE, second], (slice(None), slice(None), second)),
+            "mask": ([x[..., 0] != 0], (x[..., 0] != 0,)),
+        }
+        for name, (indices, key) in rows.items():
+            out = x[
+                tuple(
+                    k.long() if isinstance(k, Tensor) and k.dtype == torch.int32 else k for k in key
+                )
+            ]
+            given: dict[str, Any] = {"self": x, "indices": indices}
+            case("aclnnIndex", f"{kind}-{name}", given, {"out": out}, 0)
+            if name != "mask":
+                _put(x, indices, key, out, f"{kind}-{name}")
+        _scatters(kind)
+
+
+def _put(x: Tensor, indices: list[Tensor], key: tuple[Any, ...], out: Tensor, name: str) -> None:
+    key = tuple(k.long() if isinstance(k, Tensor) else k for k in key)
+    places = torch.arange(x.numel()).reshape(x.shape)[key]
+    values = uniform(tuple(out.shape), NAMES[x.dtype], -9, 9)
+    for accumulate in (False, True):
+        if not accumulate and places.unique().numel() != places.numel():
+            continue  # which of several is written, PyTorch leaves open
+        flat, added = exact(x).reshape(-1).clone(), exact(values).reshape(-1)
+        flat.index_put_((places.reshape(-1),), added, accumulate=accumulate)
+        given = {"selfRef": x, "indices": indices, "values": values}
+        given |= {"accumulate": accumulate, "unsafe": False}
+        result = flat.reshape(x.shape).to(x.dtype)
+        case("aclnnIndexPutImpl", f"{name}-{accumulate}", given, {"selfRef": result})
+
+
+def _scatters(kind: str) -> None:
+    own, src = uniform((3, 4), kind, -9, 9), uniform((3, 4), kind, -3, 3)
+    # Each place once in a row, as PyTorch leaves open which of several is written.
+    index = torch.stack([torch.randperm(4, generator=GENERATOR)[:2] for _ in range(3)])
+    given = {"self": own, "dim": 1, "index": index}
+    case("aclnnGather", kind, given, {"out": torch.gather(own, 1, index)}, 0)
+    for reduction, way in enumerate((None, "add", "multiply")):
+        if way and kind in ("BOOL", "COMPLEX64"):
+            continue
+        keywords = {"reduce": way} if way else {}
+        out = torch.scatter(exact(own), 1, index, exact(src), **keywords).to(own.dtype)
+        number = (3, "INT64") if kind != "BOOL" else (True, "BOOL")
+        filled = torch.scatter(exact(own), 1, index, number[0], **keywords).to(own.dtype)
+        for name, extra, result in (("", {"src": src}, out), ("Value", {"value": number}, filled)):
+            rows = {"dim": 1, "index": index, **extra, "reduce": reduction}
+            label = f"{kind}-{reduction}"
+            case(f"aclnnScatter{name}", label, {"self": own, **rows}, {"out": result})
+            rows = {"selfRef": own, **rows}
+            case(f"aclnnInplaceScatter{name}", label, rows, {"selfRef": result})
+    if kind == "COMPLEX64":
+        return
+    slices, twice = uniform((3, 3), kind, -3, 3), torch.tensor([1, 3, 1])
+    alpha = (2, "INT64") if kind != "BOOL" else (True, "BOOL")
+    out = torch.index_add(exact(own), 1, twice, exact(slices), alpha=alpha[0]).to(own.dtype)
+    given = {"self": own, "dim": 1, "index": twice, "source": slices, "alpha": alpha}
+    case("aclnnIndexAdd", kind, given, {"out": out})
+
+
+def orders() -> None:
+    """Sorted, the first of them, and extremes so far."""
+    for kind in (*NUMBERS, "BOOL"):
+        x = uniform((3, 5, 2), kind, -9, 9)
+        if kind in FLOATS:
+            x[0, 2], x[1, 1, 0] = torch.nan, torch.inf
+        for dim, descending in ((1, False), (1, True), (0, True)):
+            name = f"{kind}-{dim}-{descending}"
+            values, found = torch.sort(x, dim=dim, descending=descending, stable=True)
+            given = {"self": x, "stable": True, "dim": dim, "descending": descending}
+            case("aclnnSort", name, given, {"valuesOut": values, "indicesOut": found}, 0)
+            given = {"self": x, "dim": dim, "descending": descending}
+            case("aclnnArgsort", name, given, {"out": found}, 0)
+            given = {"self": x, "k": 2, "dim": dim, "largest": descending, "sorted": True}
+            outs = {
+                "valuesOut": values.narrow(dim, 0, 2).contiguous(),
+                "indicesOut": found.narrow(dim, 0, 2).contiguous(),
+            }
+            case("aclnnTopk", name, given, outs, 0)
+        if kind == "INT16":
+            continue
+        for word, function in (("max", torch.cummax), ("min", torch.cummin)):
+            values, found = function(x, 1)
+            given = {"self": x, "dim": 1}
+            case(f"aclnnCum{word}", kind, given, {"valuesOut": values, "indicesOut": found}, 0)
+
+
+FAMILIES = (
+    selected, bits, divisions, forms, masked, extremes, foreach, norms, steps, places, orders,
+)  # fmt: skip

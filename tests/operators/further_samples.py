@@ -71,6 +71,72 @@ def _with_position(make: Making) -> Values:
     return _along_last(make) | {"indices": make.out(*make.shape[:-1], dtype=np.int64)}
 
 
+# --- places that indexes name, and order -----------------------------------------------------------------
+
+
+def _taken(make: Making) -> Values:
+    """An index of the first dimension, and one of the second where there is one."""
+    own = make.numbers(*make.shape)
+    counts = make.shape[:2]
+    indices = [make.indices(max(size, 1), 2, 3) for size in counts]
+    if 0 in make.shape:
+        indices = [np.zeros((0, 3), np.int64) for _ in counts]
+    shape = (*indices[0].shape, *make.shape[len(counts) :])
+    return {
+        "self": own,
+        "selfRef": own,
+        "indices": indices,
+        "values": make.numbers(*shape),
+        "accumulate": True,
+        "out": make.out(*shape),
+    }
+
+
+def _scattering(make: Making) -> Values:
+    shape = make.shape
+    own = make.numbers(*shape)
+    return {
+        "self": own,
+        "selfRef": own,
+        "dim": len(shape) - 1,
+        "index": make.indices(max(shape[-1], 1), *shape),
+        "src": make.numbers(*shape),
+        "out": make.out(*shape),
+    }
+
+
+def _index_added(make: Making) -> Values:
+    *rest, last = make.shape
+    return {
+        "self": make.numbers(*rest, last),
+        "dim": len(rest),
+        "index": make.indices(max(last, 1), 2),
+        "source": make.numbers(*rest, 2),
+        "alpha": Scalar(1, "INT64"),
+        "out": make.out(*rest, last),
+    }
+
+
+def _ordered(make: Making) -> Values:
+    shape = make.shape
+    return {
+        "self": make.numbers(*shape),
+        "dim": len(shape) - 1,
+        "out": make.out(*shape, dtype=np.int64),
+        "valuesOut": make.out(*shape),
+        "indicesOut": make.out(*shape, dtype=np.int64),
+    }
+
+
+def _top(make: Making) -> Values:
+    *rest, last = make.shape
+    count = min(last, 2)
+    outs = {"valuesOut": make.out(*rest, count)}
+    return (
+        _ordered(make) | outs | {"k": count, "indicesOut": make.out(*rest, count, dtype=np.int64)}
+    )
+
+
 # --- norms and optimisers ------------------------------------------------------------------------------
 
 
@@ -218,6 +284,15 @@ FURTHER: dict[str, Callable[[Making], Values]] = {
     "StdMeanCorrection": _norm_of_last,
     "ApplyAdamWV2": _adam_step,
     "AmpUpdateScale": _scale,
+    "Index": _taken,
+    "IndexPutImpl": _taken,
+    "Gather": _scattering,
+    "IndexAdd": _index_added,
+    **dict.fromkeys(
+        ("Scatter", "ScatterValue", "InplaceScatter", "InplaceScatterValue"), _scattering
+    ),
+    **dict.fromkeys(("Sort", "Argsort", "Cummax", "Cummin"), _ordered),
+    "Topk": _top,
     "Max": _whole_extreme,
     "Min": _whole_extreme,
     "ArgMin": _position,

@@ -51,6 +51,11 @@ STEPS = {
     "aclnnMinDim",
     "aclnnCumsum",
     "aclnnInplaceUniform",
+    "aclnnSort",
+    "aclnnArgsort",
+    "aclnnTopk",
+    "aclnnCummax",
+    "aclnnCummin",
 }
 """Operators of which a small difference of the inputs makes a large one of the results, or another number of
 digits."""

@@ -19,7 +19,12 @@ INTERNAL = {"aclnnArange", "aclnnInplaceRandom", "aclnnRandperm", "aclnnStack"}
 """Operators of which the vendor's report a null pointer as an internal one."""
 COPIES = ("aclnnCast", "aclnnInplaceCopy", "aclnnInplaceZero")
 """Operators that may take a type which no other has."""
-OF_ANY_SHAPE = {"aclnnForeachNonFiniteCheckAndUnscale": "scaledGrads"}
+OF_ANY_SHAPE = {
+    "aclnnForeachNonFiniteCheckAndUnscale": "scaledGrads",
+    "aclnnIndexPutImpl": "selfRef",
+    "aclnnInplaceScatter": "selfRef",
+    "aclnnInplaceScatterValue": "selfRef",
+}
 """Outputs that are changed in place, and have the shape of nothing else."""
 
 

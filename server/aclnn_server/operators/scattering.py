@@ -39,28 +39,36 @@ class Scatter:
         """Writes the output."""
         out = self.output.view(memory["out"])
         own = self.own.view(memory["self"])
-        places = self._places(self.index.view(memory["index"]), own.shape)
+        index = self.index.view(memory["index"])
+        places = scattered_places("aclnnScatterAdd", index, own.shape, self.dim)
         added = self.source.view(memory["src"])[tuple(map(slice, self.index.shape))]
-        computed = np.dtype(np.float32) if out.dtype.itemsize == 2 and _is_float(out) else out.dtype
+        computed = summed_in(out)
         sums = np.array(own, computed, order="C").reshape(-1)
         with np.errstate(all="ignore"):
             np.add.at(sums, places.reshape(-1), added.astype(computed).reshape(-1))
             np.copyto(out, sums.reshape(out.shape), casting="unsafe")
 
-    def _places(self, index: Array, shape: Shape) -> Array:
-        """Where each element is added, in the C order of self."""
-        places = places_of(index, shape[self.dim], "aclnnScatterAdd", negative=True)
-        strides = contiguous_strides(shape)
-        places = places * strides[self.dim]
-        for dim, (size, stride) in enumerate(zip(index.shape, strides, strict=True)):
-            if dim != self.dim:
-                steps = np.arange(size) * stride
-                places += steps.reshape(-1, *(1,) * (index.ndim - dim - 1))
-        return places
+
+def scattered_places(operator: str, index: Array, shape: Shape, along: int) -> Array:
+    """Where each index of a dimension leads, in the C order of a tensor of a shape.
+
+    Raises:
+        ExecutionFailedError: 361001, one names no place.
+    """
+    places = places_of(index, shape[along], operator, negative=True)
+    strides = contiguous_strides(shape)
+    places = places * strides[along]
+    for dim, (size, stride) in enumerate(zip(index.shape, strides, strict=True)):
+        if dim != along:
+            steps = np.arange(size) * stride
+            places += steps.reshape(-1, *(1,) * (index.ndim - dim - 1))
+    return places
 
 
-def _is_float(array: Array) -> bool:
-    return array.dtype.kind not in "iub"
+def summed_in(array: Array) -> np.dtype[Any]:
+    """Type that elements are summed up in: FLOAT of the 16-bit floats, else their own."""
+    narrow = array.dtype.itemsize == 2 and array.dtype.kind not in "iub"
+    return np.dtype(np.float32) if narrow else array.dtype
 
 
 def _check_index_type(call: Call) -> None:

@@ -17,6 +17,7 @@
 #include "aclnnop/aclnn_arange.h"
 #include "aclnnop/aclnn_arg_min.h"
 #include "aclnnop/aclnn_argmax.h"
+#include "aclnnop/aclnn_argsort.h"
 #include "aclnnop/aclnn_avg_pool2d.h"
 #include "aclnnop/aclnn_avg_pool2d_backward.h"
 #include "aclnnop/aclnn_batch_matmul.h"
@@ -43,6 +44,8 @@
 #include "aclnnop/aclnn_convolution_backward.h"
 #include "aclnnop/aclnn_copy.h"
 #include "aclnnop/aclnn_cos.h"
+#include "aclnnop/aclnn_cummax.h"
+#include "aclnnop/aclnn_cummin.h"
 #include "aclnnop/aclnn_cumsum.h"
 #include "aclnnop/aclnn_div.h"
 #include "aclnnop/aclnn_dot.h"
@@ -107,6 +110,7 @@
 #include "aclnnop/aclnn_foreach_sub_scalar_list.h"
 #include "aclnnop/aclnn_foreach_sub_scalar_v2.h"
 #include "aclnnop/aclnn_foreach_zero_inplace.h"
+#include "aclnnop/aclnn_gather.h"
 #include "aclnnop/aclnn_gather_v2.h"
 #include "aclnnop/aclnn_ge_scalar.h"
 #include "aclnnop/aclnn_ge_tensor.h"
@@ -117,6 +121,9 @@
 #include "aclnnop/aclnn_group_norm_backward.h"
 #include "aclnnop/aclnn_gt_scalar.h"
 #include "aclnnop/aclnn_gt_tensor.h"
+#include "aclnnop/aclnn_index.h"
+#include "aclnnop/aclnn_index_add.h"
+#include "aclnnop/aclnn_index_put_impl.h"
 #include "aclnnop/aclnn_index_select.h"
 #include "aclnnop/aclnn_isfinite.h"
 #include "aclnnop/aclnn_kl_div.h"
@@ -191,7 +198,9 @@
 #include "aclnnop/aclnn_rsqrt.h"
 #include "aclnnop/aclnn_rsub.h"
 #include "aclnnop/aclnn_s_where.h"
+#include "aclnnop/aclnn_scatter.h"
 #include "aclnnop/aclnn_scatter_add.h"
+#include "aclnnop/aclnn_scatter_value.h"
 #include "aclnnop/aclnn_sigmoid.h"
 #include "aclnnop/aclnn_sigmoid_backward.h"
 #include "aclnnop/aclnn_sign.h"
@@ -206,6 +215,7 @@
 #include "aclnnop/aclnn_softmax.h"
 #include "aclnnop/aclnn_softmax_backward.h"
 #include "aclnnop/aclnn_softplus.h"
+#include "aclnnop/aclnn_sort.h"
 #include "aclnnop/aclnn_sqrt.h"
 #include "aclnnop/aclnn_square.h"
 #include "aclnnop/aclnn_stack.h"
@@ -215,6 +225,7 @@
 #include "aclnnop/aclnn_tanh.h"
 #include "aclnnop/aclnn_tanh_backward.h"
 #include "aclnnop/aclnn_threshold_backward.h"
+#include "aclnnop/aclnn_topk.h"
 #include "aclnnop/aclnn_tril.h"
 #include "aclnnop/aclnn_triu.h"
 #include "aclnnop/aclnn_trunc.h"
@@ -869,6 +880,38 @@ aclnnStatus aclnnArgMin(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kArgMin, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kArgsortParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"descending", ACLNN_SERVE_BOOL, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kArgsort = {"aclnnArgsort", kArgsortParameters, 4};
+
+aclnnStatus aclnnArgsortGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t dim,
+    bool descending,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = dim},
+      {.boolValue = descending},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kArgsort, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnArgsort(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kArgsort, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kAvgPool2dParameters[] = {
@@ -1972,6 +2015,70 @@ aclnnStatus aclnnCos(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kCos, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kCummaxParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"valuesOut", ACLNN_SERVE_TENSOR, true},
+    {"indicesOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kCummax = {"aclnnCummax", kCummaxParameters, 4};
+
+aclnnStatus aclnnCummaxGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t dim,
+    aclTensor* valuesOut,
+    aclTensor* indicesOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = dim},
+      {.tensor = valuesOut},
+      {.tensor = indicesOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kCummax, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnCummax(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kCummax, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kCumminParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"valuesOut", ACLNN_SERVE_TENSOR, true},
+    {"indicesOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kCummin = {"aclnnCummin", kCumminParameters, 4};
+
+aclnnStatus aclnnCumminGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t dim,
+    aclTensor* valuesOut,
+    aclTensor* indicesOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = dim},
+      {.tensor = valuesOut},
+      {.tensor = indicesOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kCummin, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnCummin(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kCummin, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kCumsumParameters[] = {
@@ -4322,6 +4429,38 @@ aclnnStatus aclnnForeachZeroInplace(
   return aclnnServeExecute(&kForeachZeroInplace, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kGatherParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"index", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kGather = {"aclnnGather", kGatherParameters, 4};
+
+aclnnStatus aclnnGatherGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t dim,
+    const aclTensor* index,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = dim},
+      {.tensor = index},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kGather, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnGather(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kGather, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kGatherV2Parameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"dim", ACLNN_SERVE_INT64, false},
@@ -4664,6 +4803,108 @@ aclnnStatus aclnnGtTensor(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kGtTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kIndexParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"indices", ACLNN_SERVE_TENSOR_LIST, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kIndex = {"aclnnIndex", kIndexParameters, 3};
+
+aclnnStatus aclnnIndexGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensorList* indices,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensorList = indices},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kIndex, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnIndex(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kIndex, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kIndexAddParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"index", ACLNN_SERVE_TENSOR, false},
+    {"source", ACLNN_SERVE_TENSOR, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kIndexAdd = {"aclnnIndexAdd", kIndexAddParameters, 6};
+
+aclnnStatus aclnnIndexAddGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t dim,
+    const aclTensor* index,
+    const aclTensor* source,
+    const aclScalar* alpha,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = dim},
+      {.tensor = index},
+      {.tensor = source},
+      {.scalar = alpha},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kIndexAdd, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnIndexAdd(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kIndexAdd, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kIndexPutImplParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"indices", ACLNN_SERVE_TENSOR_LIST, false},
+    {"values", ACLNN_SERVE_TENSOR, false},
+    {"accumulate", ACLNN_SERVE_BOOL, false},
+    {"unsafe", ACLNN_SERVE_BOOL, false},
+};
+static const aclnnServeOperator kIndexPutImpl = {"aclnnIndexPutImpl", kIndexPutImplParameters, 5};
+
+aclnnStatus aclnnIndexPutImplGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensorList* indices,
+    const aclTensor* values,
+    bool accumulate,
+    bool unsafe,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensorList = indices},
+      {.tensor = values},
+      {.boolValue = accumulate},
+      {.boolValue = unsafe},
+  };
+  return aclnnServeGetWorkspaceSize(&kIndexPutImpl, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnIndexPutImpl(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kIndexPutImpl, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kIndexSelectParameters[] = {
@@ -5845,6 +6086,76 @@ aclnnStatus aclnnInplaceRemainderTensorTensor(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceRemainderTensorTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceScatterParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"index", ACLNN_SERVE_TENSOR, false},
+    {"src", ACLNN_SERVE_TENSOR, false},
+    {"reduce", ACLNN_SERVE_INT64, false},
+};
+static const aclnnServeOperator kInplaceScatter = {"aclnnInplaceScatter", kInplaceScatterParameters, 5};
+
+aclnnStatus aclnnInplaceScatterGetWorkspaceSize(
+    aclTensor* selfRef,
+    int64_t dim,
+    const aclTensor* index,
+    const aclTensor* src,
+    int64_t reduce,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.int64Value = dim},
+      {.tensor = index},
+      {.tensor = src},
+      {.int64Value = reduce},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceScatter, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceScatter(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceScatter, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceScatterValueParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"index", ACLNN_SERVE_TENSOR, false},
+    {"value", ACLNN_SERVE_SCALAR, false},
+    {"reduce", ACLNN_SERVE_INT64, false},
+};
+static const aclnnServeOperator kInplaceScatterValue = {"aclnnInplaceScatterValue", kInplaceScatterValueParameters, 5};
+
+aclnnStatus aclnnInplaceScatterValueGetWorkspaceSize(
+    aclTensor* selfRef,
+    int64_t dim,
+    const aclTensor* index,
+    const aclScalar* value,
+    int64_t reduce,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.int64Value = dim},
+      {.tensor = index},
+      {.scalar = value},
+      {.int64Value = reduce},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceScatterValue, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceScatterValue(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceScatterValue, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceSubParameters[] = {
@@ -8381,6 +8692,44 @@ aclnnStatus aclnnSWhere(
   return aclnnServeExecute(&kSWhere, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kScatterParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"index", ACLNN_SERVE_TENSOR, false},
+    {"src", ACLNN_SERVE_TENSOR, false},
+    {"reduce", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kScatter = {"aclnnScatter", kScatterParameters, 6};
+
+aclnnStatus aclnnScatterGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t dim,
+    const aclTensor* index,
+    const aclTensor* src,
+    int64_t reduce,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = dim},
+      {.tensor = index},
+      {.tensor = src},
+      {.int64Value = reduce},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kScatter, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnScatter(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kScatter, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kScatterAddParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"dim", ACLNN_SERVE_INT64, false},
@@ -8414,6 +8763,44 @@ aclnnStatus aclnnScatterAdd(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kScatterAdd, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kScatterValueParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"index", ACLNN_SERVE_TENSOR, false},
+    {"value", ACLNN_SERVE_SCALAR, false},
+    {"reduce", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kScatterValue = {"aclnnScatterValue", kScatterValueParameters, 6};
+
+aclnnStatus aclnnScatterValueGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t dim,
+    const aclTensor* index,
+    const aclScalar* value,
+    int64_t reduce,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = dim},
+      {.tensor = index},
+      {.scalar = value},
+      {.int64Value = reduce},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kScatterValue, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnScatterValue(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kScatterValue, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kSigmoidParameters[] = {
@@ -8849,6 +9236,44 @@ aclnnStatus aclnnSoftplus(
   return aclnnServeExecute(&kSoftplus, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kSortParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"stable", ACLNN_SERVE_BOOL, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"descending", ACLNN_SERVE_BOOL, false},
+    {"valuesOut", ACLNN_SERVE_TENSOR, true},
+    {"indicesOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kSort = {"aclnnSort", kSortParameters, 6};
+
+aclnnStatus aclnnSortGetWorkspaceSize(
+    const aclTensor* self,
+    bool stable,
+    int64_t dim,
+    bool descending,
+    aclTensor* valuesOut,
+    aclTensor* indicesOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.boolValue = stable},
+      {.int64Value = dim},
+      {.boolValue = descending},
+      {.tensor = valuesOut},
+      {.tensor = indicesOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kSort, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnSort(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kSort, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kSqrtParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"out", ACLNN_SERVE_TENSOR, true},
@@ -9152,6 +9577,47 @@ aclnnStatus aclnnThresholdBackward(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kThresholdBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kTopkParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"k", ACLNN_SERVE_INT64, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"largest", ACLNN_SERVE_BOOL, false},
+    {"sorted", ACLNN_SERVE_BOOL, false},
+    {"valuesOut", ACLNN_SERVE_TENSOR, true},
+    {"indicesOut", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kTopk = {"aclnnTopk", kTopkParameters, 7};
+
+aclnnStatus aclnnTopkGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t k,
+    int64_t dim,
+    bool largest,
+    bool sorted,
+    aclTensor* valuesOut,
+    aclTensor* indicesOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = k},
+      {.int64Value = dim},
+      {.boolValue = largest},
+      {.boolValue = sorted},
+      {.tensor = valuesOut},
+      {.tensor = indicesOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kTopk, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnTopk(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kTopk, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kTrilParameters[] = {

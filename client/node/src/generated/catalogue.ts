@@ -137,6 +137,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["bool", "keepdim", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnArgsort: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "dim", false, false],
+    ["bool", "descending", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnAvgPool2d: [
     ["const aclTensor*", "self", false, false],
     ["const aclIntArray*", "kernelSize", false, false],
@@ -359,6 +365,18 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnCos: [
     ["const aclTensor*", "input", false, false],
     ["aclTensor*", "out", true, false],
+  ],
+  aclnnCummax: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "dim", false, false],
+    ["aclTensor*", "valuesOut", true, false],
+    ["aclTensor*", "indicesOut", true, false],
+  ],
+  aclnnCummin: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "dim", false, false],
+    ["aclTensor*", "valuesOut", true, false],
+    ["aclTensor*", "indicesOut", true, false],
   ],
   aclnnCumsum: [
     ["const aclTensor*", "self", false, false],
@@ -830,6 +848,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnForeachZeroInplace: [
     ["const aclTensorList*", "x", true, false],
   ],
+  aclnnGather: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "dim", false, false],
+    ["const aclTensor*", "index", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnGatherV2: [
     ["const aclTensor*", "self", false, false],
     ["int64_t", "dim", false, false],
@@ -897,6 +921,26 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "other", false, false],
     ["aclTensor*", "out", true, false],
+  ],
+  aclnnIndex: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensorList*", "indices", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnIndexAdd: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "dim", false, false],
+    ["const aclTensor*", "index", false, false],
+    ["const aclTensor*", "source", false, false],
+    ["const aclScalar*", "alpha", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnIndexPutImpl: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensorList*", "indices", false, false],
+    ["const aclTensor*", "values", false, false],
+    ["bool", "accumulate", false, false],
+    ["bool", "unsafe", false, false],
   ],
   aclnnIndexSelect: [
     ["const aclTensor*", "self", false, false],
@@ -1090,6 +1134,20 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceRemainderTensorTensor: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceScatter: [
+    ["aclTensor*", "selfRef", true, false],
+    ["int64_t", "dim", false, false],
+    ["const aclTensor*", "index", false, false],
+    ["const aclTensor*", "src", false, false],
+    ["int64_t", "reduce", false, false],
+  ],
+  aclnnInplaceScatterValue: [
+    ["aclTensor*", "selfRef", true, false],
+    ["int64_t", "dim", false, false],
+    ["const aclTensor*", "index", false, false],
+    ["const aclScalar*", "value", false, false],
+    ["int64_t", "reduce", false, false],
   ],
   aclnnInplaceSub: [
     ["aclTensor*", "selfRef", true, false],
@@ -1567,11 +1625,27 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "other", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnScatter: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "dim", false, false],
+    ["const aclTensor*", "index", false, false],
+    ["const aclTensor*", "src", false, false],
+    ["int64_t", "reduce", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnScatterAdd: [
     ["const aclTensor*", "self", false, false],
     ["int64_t", "dim", false, false],
     ["const aclTensor*", "index", false, false],
     ["const aclTensor*", "src", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnScatterValue: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "dim", false, false],
+    ["const aclTensor*", "index", false, false],
+    ["const aclScalar*", "value", false, false],
+    ["int64_t", "reduce", false, false],
     ["aclTensor*", "out", true, false],
   ],
   aclnnSigmoid: [
@@ -1653,6 +1727,14 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclScalar*", "threshold", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnSort: [
+    ["const aclTensor*", "self", false, false],
+    ["bool", "stable", false, false],
+    ["int64_t", "dim", false, false],
+    ["bool", "descending", false, false],
+    ["aclTensor*", "valuesOut", true, false],
+    ["aclTensor*", "indicesOut", true, false],
+  ],
   aclnnSqrt: [
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
@@ -1707,6 +1789,15 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["const aclScalar*", "threshold", false, false],
     ["aclTensor*", "out", true, false],
+  ],
+  aclnnTopk: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "k", false, false],
+    ["int64_t", "dim", false, false],
+    ["bool", "largest", false, false],
+    ["bool", "sorted", false, false],
+    ["aclTensor*", "valuesOut", true, false],
+    ["aclTensor*", "indicesOut", true, false],
   ],
   aclnnTril: [
     ["const aclTensor*", "self", false, false],
@@ -1842,6 +1933,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     inputs: ["self"],
     attributes: { dim: 0, keepdim: false },
     outputs: { out: { shape: "along", dtype: "index", scalars: [] } },
+    choices: {},
+  },
+  argsort: {
+    name: "argsort",
+    operator: "aclnnArgsort",
+    inputs: ["self"],
+    attributes: { dim: -1, descending: false },
+    outputs: { out: { shape: "same", dtype: "index", scalars: [] } },
     choices: {},
   },
   batch_matmul: {
@@ -2018,6 +2117,22 @@ export const FORMS: Readonly<Record<string, Form>> = {
     inputs: ["input"],
     attributes: {  },
     outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
+  cummax: {
+    name: "cummax",
+    operator: "aclnnCummax",
+    inputs: ["self"],
+    attributes: { dim: 0 },
+    outputs: { valuesOut: { shape: "same", dtype: "first", scalars: [] }, indicesOut: { shape: "same", dtype: "index", scalars: [] } },
+    choices: {},
+  },
+  cummin: {
+    name: "cummin",
+    operator: "aclnnCummin",
+    inputs: ["self"],
+    attributes: { dim: 0 },
+    outputs: { valuesOut: { shape: "same", dtype: "first", scalars: [] }, indicesOut: { shape: "same", dtype: "index", scalars: [] } },
     choices: {},
   },
   cumsum: {
@@ -2684,6 +2799,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["other"] } },
     choices: {},
   },
+  scatter: {
+    name: "scatter",
+    operator: "aclnnScatter",
+    inputs: ["self", "index", "src"],
+    attributes: { dim: 0, reduce: "none" },
+    outputs: { out: { shape: "same", dtype: "first", scalars: [] } },
+    choices: {"reduce": {"none": 0, "add": 1, "multiply": 2}},
+  },
   scatter_add: {
     name: "scatter_add",
     operator: "aclnnScatterAdd",
@@ -2802,6 +2925,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     inputs: ["self"],
     attributes: { beta: new Scalar(1.0, "FLOAT"), threshold: new Scalar(20.0, "FLOAT") },
     outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
+    choices: {},
+  },
+  sort: {
+    name: "sort",
+    operator: "aclnnSort",
+    inputs: ["self"],
+    attributes: { stable: true, dim: -1, descending: false },
+    outputs: { valuesOut: { shape: "same", dtype: "first", scalars: [] }, indicesOut: { shape: "same", dtype: "index", scalars: [] } },
     choices: {},
   },
   sqrt: {

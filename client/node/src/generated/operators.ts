@@ -152,6 +152,17 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Positions that elements along a dimension have, in the order of the elements. By aclnnArgsort.
+   *
+   * Defaults: dim -1, descending false.
+   */
+  argsort<A extends Input>(
+    self: A, options: OneLineOptions & { dim?: number | bigint; descending?: boolean } = {},
+  ): Promise<Result<A>> {
+    return this.run("argsort", [self], options);
+  }
+
+  /**
    * Products of the matrices of two batches. By aclnnBatchMatMul.
    *
    * Defaults: cubeMathType "KEEP_DTYPE".
@@ -377,6 +388,28 @@ export class Operators extends OneLineForms {
     input: A, options: OneLineOptions = {},
   ): Promise<Result<A>> {
     return this.run("cos", [input], options);
+  }
+
+  /**
+   * The greatest of all elements up to each, along a dimension, and its position. By aclnnCummax.
+   *
+   * Defaults: dim 0.
+   */
+  cummax<A extends Input>(
+    self: A, options: OneLineOptions & { dim?: number | bigint } = {},
+  ): Promise<Result<A, 2>> {
+    return this.run("cummax", [self], options);
+  }
+
+  /**
+   * The least of all elements up to each, along a dimension, and its position. By aclnnCummin.
+   *
+   * Defaults: dim 0.
+   */
+  cummin<A extends Input>(
+    self: A, options: OneLineOptions & { dim?: number | bigint } = {},
+  ): Promise<Result<A, 2>> {
+    return this.run("cummin", [self], options);
   }
 
   /**
@@ -1225,6 +1258,17 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Writes elements at the places of one dimension that a tensor of indexes names. By aclnnScatter.
+   *
+   * Defaults: dim 0, reduce "none".
+   */
+  scatter<A extends Input, B extends Input, C extends Input>(
+    self: A, index: B, src: C, options: OneLineOptions & { dim?: number | bigint; reduce?: "none" | "add" | "multiply" | number | bigint } = {},
+  ): Promise<Result<A | B | C>> {
+    return this.run("scatter", [self, index, src], options);
+  }
+
+  /**
    * Adds elements to the places of one dimension that a tensor of indexes names. By aclnnScatterAdd.
    *
    * Defaults: dim 0.
@@ -1375,6 +1419,17 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions & { beta?: ScalarLike; threshold?: ScalarLike } = {},
   ): Promise<Result<A>> {
     return this.run("softplus", [self], options);
+  }
+
+  /**
+   * Elements along a dimension in order, and the positions that they had. By aclnnSort.
+   *
+   * Defaults: stable true, dim -1, descending false.
+   */
+  sort<A extends Input>(
+    self: A, options: OneLineOptions & { stable?: boolean; dim?: number | bigint; descending?: boolean } = {},
+  ): Promise<Result<A, 2>> {
+    return this.run("sort", [self], options);
   }
 
   /**

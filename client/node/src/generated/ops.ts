@@ -877,6 +877,47 @@ export function aclnnArgMin(
 }
 
 /**
+ * Positions that elements along a dimension have, in the order of the elements.
+ *
+ * - NaN is greater than any number. Equal elements keep their order.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnArgsort (hicann/ops-math, math/sort).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param dim int64_t.
+ * @param descending bool.
+ * @param out output aclTensor* of INT64.
+ */
+export function aclnnArgsortGetWorkspaceSize(
+  self: TensorLike,
+  dim: number | bigint,
+  descending: boolean,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnArgsortGetWorkspaceSize(
+  named: { self: TensorLike; dim: number | bigint; descending: boolean; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnArgsortGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnArgsort", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnArgsort(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnArgsort", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * The mean of each window.
  *
  * $$out_{h,w} = \frac{1}{d} \sum_{m,n} self_{strides_0 h - paddings_0 + m, \; strides_1 w -
@@ -2416,6 +2457,88 @@ export function aclnnCos(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnCos", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The greatest of all elements up to each, along a dimension, and its position.
+ *
+ * - From the first NaN on it is NaN. Of equal elements the position is the last one's, and of
+ *   several
+ *   NaN too.
+ *
+ * Source: the public documentation of aclnnCummax (hicann/ops-math, math/cummax).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, UINT8, BOOL.
+ * @param dim int64_t.
+ * @param valuesOut output aclTensor*.
+ * @param indicesOut output aclTensor* of INT32, INT64.
+ */
+export function aclnnCummaxGetWorkspaceSize(
+  self: TensorLike,
+  dim: number | bigint,
+  valuesOut: TensorLike,
+  indicesOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnCummaxGetWorkspaceSize(
+  named: { self: TensorLike; dim: number | bigint; valuesOut: TensorLike; indicesOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnCummaxGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnCummax", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnCummax(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnCummax", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The least of all elements up to each, along a dimension, and its position.
+ *
+ * - From the first NaN on it is NaN. Of equal elements the position is the last one's, and of
+ *   several
+ *   NaN too.
+ *
+ * Source: the public documentation of aclnnCummin (hicann/ops-math, math/cummin).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, UINT8, BOOL.
+ * @param dim int64_t.
+ * @param valuesOut output aclTensor*.
+ * @param indicesOut output aclTensor* of INT32, INT64.
+ */
+export function aclnnCumminGetWorkspaceSize(
+  self: TensorLike,
+  dim: number | bigint,
+  valuesOut: TensorLike,
+  indicesOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnCumminGetWorkspaceSize(
+  named: { self: TensorLike; dim: number | bigint; valuesOut: TensorLike; indicesOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnCumminGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnCummin", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnCummin(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnCummin", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -5540,6 +5663,50 @@ export function aclnnForeachZeroInplace(
 }
 
 /**
+ * Elements at the places of one dimension that a tensor of indexes names.
+ *
+ * For dim 0: $out_{ij} = self_{index_{ij},j}$
+ *
+ * Indexes below 0 count from the end; one that names no place makes the execution fail, before
+ * anything
+ * is written.
+ *
+ * Source: the public documentation of aclnnGather (hicann/ops-nn, index/gather_elements_v2).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param dim int64_t.
+ * @param index const aclTensor* of INT32, INT64.
+ * @param out output aclTensor*.
+ */
+export function aclnnGatherGetWorkspaceSize(
+  self: TensorLike,
+  dim: number | bigint,
+  index: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGatherGetWorkspaceSize(
+  named: { self: TensorLike; dim: number | bigint; index: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGatherGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnGather", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnGather(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnGather", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Takes places of one dimension, as a tensor of indexes says.
  *
  * For dim 0: $out_{i,j,\dots} = self_{index_{i,j},\dots}$
@@ -6027,6 +6194,158 @@ export function aclnnGtTensor(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnGtTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Elements at the places that tensors of indexes name together.
+ *
+ * For two indexes: $out_{i,\dots} = self_{indices0_i, indices1_i, \dots}$
+ *
+ * - An index of shape [0] takes its dimension whole, as do dimensions behind the last index. The
+ *   others
+ *   broadcast together; their shape takes the place of their dimensions if those are side by side,
+ * else it
+ *   comes first.
+ * - A mask, BOOL or UINT8, is the positions where it is true, one index for each of its
+ *   dimensions.
+ * - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+ *   anything
+ *   is written.
+ *
+ * Source: the public documentation of aclnnIndex (hicann/ops-nn, index/index).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param indices const aclTensorList*.
+ * @param out output aclTensor*.
+ */
+export function aclnnIndexGetWorkspaceSize(
+  self: TensorLike,
+  indices: readonly TensorLike[],
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnIndexGetWorkspaceSize(
+  named: { self: TensorLike; indices: readonly TensorLike[]; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnIndexGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnIndex", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnIndex(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnIndex", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Adds slices, scaled, to the places of one dimension that a list of indexes names.
+ *
+ * For dim 0: $out = self$, then for each i:
+ * $out_{index_i,\dots} \mathrel{+}= alpha \cdot source_{i,\dots}$
+ *
+ * - Added in the order of index, so that sums are deterministic. FLOAT16 and BF16 are added in
+ *   FLOAT and
+ *   rounded once.
+ * - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+ *   anything
+ *   is written.
+ *
+ * Source: the public documentation of aclnnIndexAdd (hicann/ops-nn, index/inplace_index_add).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param dim int64_t.
+ * @param index const aclTensor* of INT32, INT64.
+ * @param source const aclTensor*.
+ * @param alpha const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnIndexAddGetWorkspaceSize(
+  self: TensorLike,
+  dim: number | bigint,
+  index: TensorLike,
+  source: TensorLike,
+  alpha: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnIndexAddGetWorkspaceSize(
+  named: { self: TensorLike; dim: number | bigint; index: TensorLike; source: TensorLike; alpha: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnIndexAddGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnIndexAdd", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnIndexAdd(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnIndexAdd", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Writes elements to, or adds them to, the places that tensors of indexes name together.
+ *
+ * For two indexes: $selfRef_{indices0_i, indices1_i, \dots} = values_{i,\dots}$, or $\mathrel{+}=$
+ * if
+ * accumulate is true
+ *
+ * - Indexes name places as for aclnnIndex; values broadcast to what they name.
+ * - Of several elements for a place the last one is written, or all are added in the C order of
+ *   the indexes,
+ *   so that sums are deterministic. FLOAT16 and BF16 are added in FLOAT and rounded once.
+ * - One that names no place makes the execution fail, before anything is written, whatever unsafe
+ *   says.
+ *
+ * Source: the public documentation of aclnnIndexPutImpl (hicann/ops-nn, index/index_put_v2).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param indices const aclTensorList*.
+ * @param values const aclTensor*.
+ * @param accumulate bool.
+ * @param unsafe bool.
+ */
+export function aclnnIndexPutImplGetWorkspaceSize(
+  selfRef: TensorLike,
+  indices: readonly TensorLike[],
+  values: TensorLike,
+  accumulate: boolean,
+  unsafe: boolean,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnIndexPutImplGetWorkspaceSize(
+  named: { selfRef: TensorLike; indices: readonly TensorLike[]; values: TensorLike; accumulate: boolean; unsafe: boolean },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnIndexPutImplGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnIndexPutImpl", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnIndexPutImpl(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnIndexPutImpl", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -7918,6 +8237,106 @@ export function aclnnInplaceRemainderTensorTensor(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceRemainderTensorTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Writes elements at the places of one dimension that a tensor of indexes names.
+ *
+ * For dim 0 and reduce 0: $selfRef_{index_{ij},j} = src_{ij}$
+ *
+ * - reduce 1 adds elements, reduce 2 multiplies by elements, in the C order of index. FLOAT16 and
+ *   BF16 are
+ *   computed in FLOAT and rounded once. Of several that are written to a place, the last one
+ * stays.
+ * - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+ *   anything is written.
+ *
+ * Source: the public documentation of aclnnInplaceScatter (hicann/ops-nn,
+ * index/scatter_elements_v2).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param dim int64_t.
+ * @param index const aclTensor* of INT32, INT64.
+ * @param src const aclTensor*.
+ * @param reduce int64_t.
+ */
+export function aclnnInplaceScatterGetWorkspaceSize(
+  selfRef: TensorLike,
+  dim: number | bigint,
+  index: TensorLike,
+  src: TensorLike,
+  reduce: number | bigint,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceScatterGetWorkspaceSize(
+  named: { selfRef: TensorLike; dim: number | bigint; index: TensorLike; src: TensorLike; reduce: number | bigint },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceScatterGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceScatter", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceScatter(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceScatter", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Writes a number at the places of one dimension that a tensor of indexes names.
+ *
+ * For dim 0 and reduce 0: $selfRef_{index_{ij},j} = value$
+ *
+ * - reduce 1 adds a number, reduce 2 multiplies by a number, in the C order of index. FLOAT16 and
+ *   BF16 are
+ *   computed in FLOAT and rounded once. Of several that are written to a place, the last one
+ * stays.
+ * - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+ *   anything is written.
+ *
+ * Source: the public documentation of aclnnInplaceScatterValue (hicann/ops-nn,
+ * index/scatter_elements_v2).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param dim int64_t.
+ * @param index const aclTensor* of INT32, INT64.
+ * @param value const aclScalar*.
+ * @param reduce int64_t.
+ */
+export function aclnnInplaceScatterValueGetWorkspaceSize(
+  selfRef: TensorLike,
+  dim: number | bigint,
+  index: TensorLike,
+  value: ScalarLike,
+  reduce: number | bigint,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceScatterValueGetWorkspaceSize(
+  named: { selfRef: TensorLike; dim: number | bigint; index: TensorLike; value: ScalarLike; reduce: number | bigint },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceScatterValueGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceScatterValue", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceScatterValue(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceScatterValue", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -11607,6 +12026,57 @@ export function aclnnSWhere(
 }
 
 /**
+ * Writes elements at the places of one dimension that a tensor of indexes names.
+ *
+ * For dim 0 and reduce 0: $out_{index_{ij},j} = src_{ij}$
+ *
+ * - reduce 1 adds elements, reduce 2 multiplies by elements, in the C order of index. FLOAT16 and
+ *   BF16 are
+ *   computed in FLOAT and rounded once. Of several that are written to a place, the last one
+ * stays.
+ * - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+ *   anything is written.
+ *
+ * Source: the public documentation of aclnnScatter (hicann/ops-nn, index/scatter_elements_v2).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param dim int64_t.
+ * @param index const aclTensor* of INT32, INT64.
+ * @param src const aclTensor*.
+ * @param reduce int64_t.
+ * @param out output aclTensor*.
+ */
+export function aclnnScatterGetWorkspaceSize(
+  self: TensorLike,
+  dim: number | bigint,
+  index: TensorLike,
+  src: TensorLike,
+  reduce: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnScatterGetWorkspaceSize(
+  named: { self: TensorLike; dim: number | bigint; index: TensorLike; src: TensorLike; reduce: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnScatterGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnScatter", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnScatter(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnScatter", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Adds elements to the places of one dimension that a tensor of indexes names.
  *
  * For dim 0: $out = self$, then for each i and j: $out_{index_{ij},j} \mathrel{+}= src_{ij}$
@@ -11655,6 +12125,58 @@ export function aclnnScatterAdd(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnScatterAdd", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Writes a number at the places of one dimension that a tensor of indexes names.
+ *
+ * For dim 0 and reduce 0: $out_{index_{ij},j} = value$
+ *
+ * - reduce 1 adds a number, reduce 2 multiplies by a number, in the C order of index. FLOAT16 and
+ *   BF16 are
+ *   computed in FLOAT and rounded once. Of several that are written to a place, the last one
+ * stays.
+ * - Indexes below 0 count from the end; one that names no place makes the execution fail, before
+ *   anything is written.
+ *
+ * Source: the public documentation of aclnnScatterValue (hicann/ops-nn,
+ * index/scatter_elements_v2).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param dim int64_t.
+ * @param index const aclTensor* of INT32, INT64.
+ * @param value const aclScalar*.
+ * @param reduce int64_t.
+ * @param out output aclTensor*.
+ */
+export function aclnnScatterValueGetWorkspaceSize(
+  self: TensorLike,
+  dim: number | bigint,
+  index: TensorLike,
+  value: ScalarLike,
+  reduce: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnScatterValueGetWorkspaceSize(
+  named: { self: TensorLike; dim: number | bigint; index: TensorLike; value: ScalarLike; reduce: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnScatterValueGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnScatterValue", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnScatterValue(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnScatterValue", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -12316,6 +12838,52 @@ export function aclnnSoftplus(
 }
 
 /**
+ * Elements along a dimension in order, and the positions that they had.
+ *
+ * - NaN is greater than any number. Equal elements keep their order, whether stable is true or
+ *   not.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnSort (hicann/ops-math, math/sort).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param stable bool.
+ * @param dim int64_t.
+ * @param descending bool.
+ * @param valuesOut output aclTensor*.
+ * @param indicesOut output aclTensor* of INT64.
+ */
+export function aclnnSortGetWorkspaceSize(
+  self: TensorLike,
+  stable: boolean,
+  dim: number | bigint,
+  descending: boolean,
+  valuesOut: TensorLike,
+  indicesOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSortGetWorkspaceSize(
+  named: { self: TensorLike; stable: boolean; dim: number | bigint; descending: boolean; valuesOut: TensorLike; indicesOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSortGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnSort", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnSort(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnSort", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Square root of each element.
  *
  * $$out = \sqrt{self}$$
@@ -12759,6 +13327,54 @@ export function aclnnThresholdBackward(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnThresholdBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The k greatest or least elements along a dimension, and their positions.
+ *
+ * - NaN is greater than any number. Of equal elements the first are taken.
+ * - They are in order, whether sorted is true or not.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnTopk (hicann/ops-math, math/topk).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param k int64_t.
+ * @param dim int64_t.
+ * @param largest bool.
+ * @param sorted bool.
+ * @param valuesOut output aclTensor*.
+ * @param indicesOut output aclTensor* of INT64.
+ */
+export function aclnnTopkGetWorkspaceSize(
+  self: TensorLike,
+  k: number | bigint,
+  dim: number | bigint,
+  largest: boolean,
+  sorted: boolean,
+  valuesOut: TensorLike,
+  indicesOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnTopkGetWorkspaceSize(
+  named: { self: TensorLike; k: number | bigint; dim: number | bigint; largest: boolean; sorted: boolean; valuesOut: TensorLike; indicesOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnTopkGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnTopk", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnTopk(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnTopk", workspace, workspaceSize, executor, stream);
 }
 
 /**
