@@ -3466,6 +3466,122 @@ def aclnnDropoutV3(
     execute("aclnnDropoutV3", workspace, workspaceSize, executor, stream)
 
 
+def aclnnEluGetWorkspaceSize(
+    self: TensorLike,
+    alpha: ScalarLike,
+    scale: ScalarLike,
+    inputScale: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Each element, with the negative ones on an exponential curve.
+
+    $$out = scale \\cdot \\begin{cases} self & self > 0 \\\\ alpha \\cdot (e^{inputScale \\cdot
+    self} - 1) & \\text{otherwise} \\end{cases}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnElu (hicann/ops-nn, activation); the order of
+    checks is that of its like.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        alpha: const aclScalar*.
+        scale: const aclScalar*.
+        inputScale: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnElu",
+        (
+            self,
+            alpha,
+            scale,
+            inputScale,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnElu(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnElu", workspace, workspaceSize, executor, stream)
+
+
+def aclnnEluBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    alpha: ScalarLike,
+    scale: ScalarLike,
+    inputScale: ScalarLike,
+    isResult: bool,
+    selfOrResult: TensorLike,
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the exponential curve for negative elements, from its input or from its result.
+
+    For elements x that are not above 0, and elsewhere gradOutput * scale:
+
+    $$gradInput = gradOutput \\cdot \\begin{cases} inputScale \\cdot (x + alpha \\cdot scale) &
+    isResult \\\\
+    scale \\cdot alpha \\cdot inputScale \\cdot e^{inputScale \\cdot x} & \\text{otherwise}
+    \\end{cases}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnEluBackward (hicann/ops-nn, activation); the order of
+    checks is
+    that of its like.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        alpha: const aclScalar*.
+        scale: const aclScalar*.
+        inputScale: const aclScalar*.
+        isResult: bool.
+        selfOrResult: const aclTensor* of FLOAT, FLOAT16, BF16.
+        gradInput: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnEluBackward",
+        (
+            gradOutput,
+            alpha,
+            scale,
+            inputScale,
+            isResult,
+            selfOrResult,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnEluBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnEluBackward", workspace, workspaceSize, executor, stream)
+
+
 def aclnnEmbeddingGetWorkspaceSize(
     weight: TensorLike,
     indices: TensorLike,
@@ -6703,6 +6819,60 @@ def aclnnGeluBackward(
     execute("aclnnGeluBackward", workspace, workspaceSize, executor, stream)
 
 
+def aclnnGeluBackwardV2GetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    approximate: str,
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the Gaussian error linear unit, exact or of its form by the hyperbolic tangent.
+
+    $$gradInput = gradOutput \\cdot \\frac{d}{dx} \\begin{cases} \\frac{x}{2} (1 +
+    erf(\\frac{x}{\\sqrt 2})) &
+    none \\\\ \\frac{x}{2} (1 + \\tanh(\\sqrt{\\frac{2}{\\pi}} (x + 0.044715 x^3))) & tanh
+    \\end{cases}$$
+
+    The derivative is at x = self.
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnGeluBackwardV2 (hicann/ops-nn, activation); the order
+    of checks
+    is that of its like.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        approximate: char*.
+        gradInput: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnGeluBackwardV2",
+        (
+            gradOutput,
+            self,
+            approximate,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnGeluBackwardV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnGeluBackwardV2", workspace, workspaceSize, executor, stream)
+
+
 def aclnnGeluV2GetWorkspaceSize(
     x: TensorLike,
     approximate: int,
@@ -6748,6 +6918,106 @@ def aclnnGeluV2(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnGeluV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnGluGetWorkspaceSize(
+    self: TensorLike,
+    dim: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The first half of a tensor, times the logistic function of the second.
+
+    $$out = a \\cdot \\frac{1}{1 + e^{-b}}$$
+
+    a and b are the halves of self along dim.
+
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Input and output may be strided.
+
+    Source: the public documentation of aclnnGlu (hicann/ops-nn, activation); the order of checks is
+    that of
+    its like.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        dim: int64_t.
+        out: output const aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnGlu",
+        (
+            self,
+            dim,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnGlu(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnGlu", workspace, workspaceSize, executor, stream)
+
+
+def aclnnGluBackwardGetWorkspaceSize(
+    gradOut: TensorLike,
+    self: TensorLike,
+    dim: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the first half of a tensor, times the logistic function of the second.
+
+    $$out = \\left[gradOut \\cdot s, \\; gradOut \\cdot a \\cdot s \\cdot (1 - s)\\right] \\qquad
+    s = \\frac{1}{1 + e^{-b}}$$
+
+    a and b are the halves of self along dim, as are the two parts of out.
+
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Inputs and output may be strided.
+
+    Source: the public documentation of aclnnGluBackward (hicann/ops-nn, activation); the order of
+    checks is
+    that of its like.
+
+    Args:
+        gradOut: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        dim: int64_t.
+        out: output const aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnGluBackward",
+        (
+            gradOut,
+            self,
+            dim,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnGluBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnGluBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnGroupNormGetWorkspaceSize(
@@ -7008,6 +7278,335 @@ def aclnnGtTensor(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnGtTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnHardsigmoidGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Share of each element between -3 and 3, at most 1 and at least 0.
+
+    $$out = \\frac{\\min(\\max(self + 3, 0), 6)}{6}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnHardsigmoid (hicann/ops-nn, activation); the
+    order of checks is that of its like.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnHardsigmoid",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnHardsigmoid(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnHardsigmoid", workspace, workspaceSize, executor, stream)
+
+
+def aclnnHardsigmoidBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the share between -3 and 3.
+
+    $$out = \\begin{cases} gradOutput / 6 & |self| < 3 \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnHardsigmoidBackward (hicann/ops-nn, activation);
+    the order of checks is that of its like.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnHardsigmoidBackward",
+        (
+            gradOutput,
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnHardsigmoidBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnHardsigmoidBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnHardswishGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Each element times its share between -3 and 3.
+
+    $$out = self \\cdot \\frac{\\min(\\max(self + 3, 0), 6)}{6}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnHardswish (hicann/ops-nn, activation); the order
+    of checks is that of its like.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output const aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnHardswish",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnHardswish(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnHardswish", workspace, workspaceSize, executor, stream)
+
+
+def aclnnHardswishBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of an element times its share between -3 and 3.
+
+    $$out = gradOutput \\cdot \\begin{cases} 0 & self < -3 \\\\ self / 3 + 1 / 2 & -3 \\le self \\le
+    3 \\\\ 1 & self > 3 \\end{cases}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnHardswishBackward (hicann/ops-nn, activation);
+    the order of checks is that of its like.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnHardswishBackward",
+        (
+            gradOutput,
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnHardswishBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnHardswishBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnHardswishBackwardV2GetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of an element times its share between -3 and 3.
+
+    $$out = gradOutput \\cdot \\begin{cases} 0 & self < -3 \\\\ self / 3 + 1 / 2 & -3 \\le self \\le
+    3 \\\\ 1 & self > 3 \\end{cases}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnHardswishBackwardV2 (hicann/ops-nn, activation);
+    the order of checks is that of its like.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnHardswishBackwardV2",
+        (
+            gradOutput,
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnHardswishBackwardV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnHardswishBackwardV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnHardtanhGetWorkspaceSize(
+    self: TensorLike,
+    clipValueMin: ScalarLike,
+    clipValueMax: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Each element, bounded from below and above.
+
+    $$out = \\min(\\max(self, clipValueMin), clipValueMax)$$
+
+    - NaN gives NaN.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnHardtanh (hicann/ops-nn, activation); the order
+    of checks is that of its like.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        clipValueMin: const aclScalar*.
+        clipValueMax: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnHardtanh",
+        (
+            self,
+            clipValueMin,
+            clipValueMax,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnHardtanh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnHardtanh", workspace, workspaceSize, executor, stream)
+
+
+def aclnnHardtanhBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    min: ScalarLike,
+    max: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of bounds from below and above.
+
+    $$out = \\begin{cases} gradOutput & min < self < max \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Where self is NaN, it gives gradOutput.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnHardtanhBackward (hicann/ops-nn, activation); the
+    order of checks is that of its like.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        min: const aclScalar*.
+        max: const aclScalar*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnHardtanhBackward",
+        (
+            gradOutput,
+            self,
+            min,
+            max,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnHardtanhBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnHardtanhBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnIndexGetWorkspaceSize(
@@ -10488,6 +11087,56 @@ def aclnnLogSigmoid(
     execute("aclnnLogSigmoid", workspace, workspaceSize, executor, stream)
 
 
+def aclnnLogSigmoidBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    buffer: TensorLike | None,
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the logarithm of the logistic function.
+
+    $$gradInput = \\frac{gradOutput}{1 + e^{self}}$$
+
+    - buffer, which the forward pass may have kept, is not read.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnLogSigmoidBackward (hicann/ops-nn, activation); the
+    order of
+    checks is that of its like.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        buffer: const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+        gradInput: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnLogSigmoidBackward",
+        (
+            gradOutput,
+            self,
+            buffer,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnLogSigmoidBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnLogSigmoidBackward", workspace, workspaceSize, executor, stream)
+
+
 def aclnnLogSoftmaxGetWorkspaceSize(
     self: TensorLike,
     dim: int,
@@ -11590,6 +12239,97 @@ def aclnnMinimum(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnMinimum", workspace, workspaceSize, executor, stream)
+
+
+def aclnnMishGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Each element times the hyperbolic tangent of its smooth positive part.
+
+    $$out = self \\cdot \\tanh(\\ln(1 + e^{self}))$$
+
+    - It does not overflow.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnMish (hicann/ops-nn, activation); the order of
+    checks is that of its like.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnMish",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMish(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMish", workspace, workspaceSize, executor, stream)
+
+
+def aclnnMishBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of an element times the hyperbolic tangent of its smooth positive part.
+
+    $$gradInput = gradOutput \\cdot (t + self \\cdot \\frac{1 - t^2}{1 + e^{-self}}), t =
+    \\tanh(\\ln(1 + e^{self}))$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnMishBackward (hicann/ops-nn, activation); the
+    order of checks is that of its like.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        gradInput: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnMishBackward",
+        (
+            gradOutput,
+            self,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnMishBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnMishBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnMmGetWorkspaceSize(
@@ -13582,6 +14322,98 @@ def aclnnScatterValue(
     execute("aclnnScatterValue", workspace, workspaceSize, executor, stream)
 
 
+def aclnnSeluGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Exponential curve that keeps mean and variance.
+
+    $$out = 1.0507 \\cdot \\begin{cases} self & self > 0 \\\\ 1.6733 \\cdot (e^{self} - 1) &
+    \\text{otherwise} \\end{cases}$$
+
+    - The numbers are 1.0507009873554805 and 1.6732632423543772.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnSelu (hicann/ops-nn, activation); the order of
+    checks is that of its like.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnSelu",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnSelu(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnSelu", workspace, workspaceSize, executor, stream)
+
+
+def aclnnSeluBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    result: TensorLike,
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the exponential curve that keeps mean and variance, from its result.
+
+    $$gradInput = gradOutput \\cdot \\begin{cases} 1.0507 & result > 0 \\\\ result + 1.0507 \\cdot
+    1.6733 & \\text{otherwise} \\end{cases}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnSeluBackward (hicann/ops-nn, activation); the
+    order of checks is that of its like.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        result: const aclTensor* of FLOAT, FLOAT16, BF16.
+        gradInput: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnSeluBackward",
+        (
+            gradOutput,
+            result,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnSeluBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnSeluBackward", workspace, workspaceSize, executor, stream)
+
+
 def aclnnSigmoidGetWorkspaceSize(
     self: TensorLike,
     out: TensorLike,
@@ -14303,6 +15135,59 @@ def aclnnSoftplus(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnSoftplus", workspace, workspaceSize, executor, stream)
+
+
+def aclnnSoftplusBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    beta: ScalarLike,
+    threshold: ScalarLike,
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the smooth positive part.
+
+    $$gradInput = \\begin{cases} \\frac{gradOutput}{1 + e^{-beta \\cdot self}} & beta \\cdot self
+    \\le threshold \\\\ gradOutput & \\text{otherwise} \\end{cases}$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnSoftplusBackward (hicann/ops-nn, activation); the
+    order of checks is that of its like.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        beta: const aclScalar*.
+        threshold: const aclScalar*.
+        gradInput: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnSoftplusBackward",
+        (
+            gradOutput,
+            self,
+            beta,
+            threshold,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnSoftplusBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnSoftplusBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnSortGetWorkspaceSize(
@@ -16042,6 +16927,36 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out", "maskOut"),
         ("optionalNoiseShape",),
     ),
+    "aclnnElu": (
+        """
+        aclnnStatus aclnnEluGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* alpha,
+            const aclScalar* scale,
+            const aclScalar* inputScale,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnEluBackward": (
+        """
+        aclnnStatus aclnnEluBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclScalar* alpha,
+            const aclScalar* scale,
+            const aclScalar* inputScale,
+            bool isResult,
+            const aclTensor* selfOrResult,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
+        (),
+    ),
     "aclnnEmbedding": (
         """
         aclnnStatus aclnnEmbeddingGetWorkspaceSize(
@@ -16971,6 +17886,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("gradInput",),
         (),
     ),
+    "aclnnGeluBackwardV2": (
+        """
+        aclnnStatus aclnnGeluBackwardV2GetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            char* approximate,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
+        (),
+    ),
     "aclnnGeluV2": (
         """
         aclnnStatus aclnnGeluV2GetWorkspaceSize(
@@ -16981,6 +17909,31 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("y",),
+        (),
+    ),
+    "aclnnGlu": (
+        """
+        aclnnStatus aclnnGluGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t dim,
+            const aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnGluBackward": (
+        """
+        aclnnStatus aclnnGluBackwardGetWorkspaceSize(
+            const aclTensor* gradOut,
+            const aclTensor* self,
+            int64_t dim,
+            const aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
         (),
     ),
     "aclnnGroupNorm": (
@@ -17042,6 +17995,91 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         aclnnStatus aclnnGtTensorGetWorkspaceSize(
             const aclTensor* self,
             const aclTensor* other,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnHardsigmoid": (
+        """
+        aclnnStatus aclnnHardsigmoidGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnHardsigmoidBackward": (
+        """
+        aclnnStatus aclnnHardsigmoidBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnHardswish": (
+        """
+        aclnnStatus aclnnHardswishGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnHardswishBackward": (
+        """
+        aclnnStatus aclnnHardswishBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnHardswishBackwardV2": (
+        """
+        aclnnStatus aclnnHardswishBackwardV2GetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnHardtanh": (
+        """
+        aclnnStatus aclnnHardtanhGetWorkspaceSize(
+            const aclTensor* self,
+            const aclScalar* clipValueMin,
+            const aclScalar* clipValueMax,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnHardtanhBackward": (
+        """
+        aclnnStatus aclnnHardtanhBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            const aclScalar* min,
+            const aclScalar* max,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -17903,6 +18941,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnLogSigmoidBackward": (
+        """
+        aclnnStatus aclnnLogSigmoidBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            const aclTensor* buffer,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
+        ("buffer",),
+    ),
     "aclnnLogSoftmax": (
         """
         aclnnStatus aclnnLogSoftmaxGetWorkspaceSize(
@@ -18181,6 +19232,29 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out",),
+        (),
+    ),
+    "aclnnMish": (
+        """
+        aclnnStatus aclnnMishGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnMishBackward": (
+        """
+        aclnnStatus aclnnMishBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
         (),
     ),
     "aclnnMm": (
@@ -18685,6 +19759,29 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnSelu": (
+        """
+        aclnnStatus aclnnSeluGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnSeluBackward": (
+        """
+        aclnnStatus aclnnSeluBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* result,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
+        (),
+    ),
     "aclnnSigmoid": (
         """
         aclnnStatus aclnnSigmoidGetWorkspaceSize(
@@ -18860,6 +19957,20 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out",),
+        (),
+    ),
+    "aclnnSoftplusBackward": (
+        """
+        aclnnStatus aclnnSoftplusBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            const aclScalar* beta,
+            const aclScalar* threshold,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
         (),
     ),
     "aclnnSort": (
@@ -19455,6 +20566,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("product", "promoted")},
         {},
     ),
+    "elu": Pythonic(
+        "elu",
+        "aclnnElu",
+        ("self",),
+        {"alpha": 1.0, "scale": 1.0, "inputScale": 1.0},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "elu_backward": Pythonic(
+        "elu_backward",
+        "aclnnEluBackward",
+        ("gradOutput", "selfOrResult"),
+        {"alpha": 1.0, "scale": 1.0, "inputScale": 1.0, "isResult": False},
+        {"gradInput": Result("broadcast", "promoted")},
+        {},
+    ),
     "embedding": Pythonic(
         "embedding",
         "aclnnEmbedding",
@@ -19591,6 +20718,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"gradInput": Result("broadcast", "promoted")},
         {},
     ),
+    "gelu_backward_v2": Pythonic(
+        "gelu_backward_v2",
+        "aclnnGeluBackwardV2",
+        ("gradOutput", "self"),
+        {"approximate": "none"},
+        {"gradInput": Result("broadcast", "promoted")},
+        {},
+    ),
     "gelu_v2": Pythonic(
         "gelu_v2",
         "aclnnGeluV2",
@@ -19613,6 +20748,62 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {"other": 0},
         {"out": Result("broadcast", "bool")},
+        {},
+    ),
+    "hardsigmoid": Pythonic(
+        "hardsigmoid",
+        "aclnnHardsigmoid",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "hardsigmoid_backward": Pythonic(
+        "hardsigmoid_backward",
+        "aclnnHardsigmoidBackward",
+        ("gradOutput", "self"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "hardswish": Pythonic(
+        "hardswish",
+        "aclnnHardswish",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "hardswish_backward": Pythonic(
+        "hardswish_backward",
+        "aclnnHardswishBackward",
+        ("gradOutput", "self"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "hardswish_backward_v2": Pythonic(
+        "hardswish_backward_v2",
+        "aclnnHardswishBackwardV2",
+        ("gradOutput", "self"),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "hardtanh": Pythonic(
+        "hardtanh",
+        "aclnnHardtanh",
+        ("self",),
+        {"clipValueMin": -1.0, "clipValueMax": 1.0},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "hardtanh_backward": Pythonic(
+        "hardtanh_backward",
+        "aclnnHardtanhBackward",
+        ("gradOutput", "self"),
+        {"min": -1.0, "max": 1.0},
+        {"out": Result("broadcast", "promoted")},
         {},
     ),
     "index_select": Pythonic(
@@ -19759,6 +20950,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted")},
         {},
     ),
+    "log_sigmoid_backward": Pythonic(
+        "log_sigmoid_backward",
+        "aclnnLogSigmoidBackward",
+        ("gradOutput", "self"),
+        {},
+        {"gradInput": Result("broadcast", "promoted")},
+        {},
+    ),
     "log_softmax": Pythonic(
         "log_softmax",
         "aclnnLogSoftmax",
@@ -19877,6 +21076,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self", "other"),
         {},
         {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "mish": Pythonic(
+        "mish",
+        "aclnnMish",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "mish_backward": Pythonic(
+        "mish_backward",
+        "aclnnMishBackward",
+        ("gradOutput", "self"),
+        {},
+        {"gradInput": Result("broadcast", "promoted")},
         {},
     ),
     "mm": Pythonic(
@@ -20111,6 +21326,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("same", "first")},
         {},
     ),
+    "selu": Pythonic(
+        "selu",
+        "aclnnSelu",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "selu_backward": Pythonic(
+        "selu_backward",
+        "aclnnSeluBackward",
+        ("gradOutput", "result"),
+        {},
+        {"gradInput": Result("broadcast", "promoted")},
+        {},
+    ),
     "sigmoid": Pythonic(
         "sigmoid",
         "aclnnSigmoid",
@@ -20221,6 +21452,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {"beta": 1.0, "threshold": 20.0},
         {"out": Result("broadcast", "promoted")},
+        {},
+    ),
+    "softplus_backward": Pythonic(
+        "softplus_backward",
+        "aclnnSoftplusBackward",
+        ("gradOutput", "self"),
+        {"beta": 1.0, "threshold": 20.0},
+        {"gradInput": Result("broadcast", "promoted")},
         {},
     ),
     "sort": Pythonic(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -288,9 +289,88 @@ def masks() -> None:
         case("aclnnDropoutBackward", dtype, given, {"out": out})
 
 
+NUMBERS = {"alpha": (1.5, "FLOAT"), "scale": (1.25, "FLOAT"), "inputScale": (0.75, "FLOAT")}
+BOUNDS = ((-1.0, "FLOAT"), (1.5, "FLOAT"))
+SMOOTH = {"beta": (1.5, "FLOAT"), "threshold": (2.0, "FLOAT")}
+
+
+def _elu(x: Tensor) -> Tensor:
+    return torch.where(x > 0, x, 1.5 * torch.expm1(0.75 * x)) * 1.25
+
+
+def activations() -> None:
+    """Further activations and gradients."""
+    for dtype in FLOATS:
+        x, grad = uniform((5, 7), dtype, -4, 4), uniform((5, 7), dtype, -1, 1)
+        forward: dict[str, tuple[Function, dict[str, Any]]] = {
+            "Hardsigmoid": (functional.hardsigmoid, {}),
+            "Hardswish": (functional.hardswish, {}),
+            "Mish": (functional.mish, {}),
+            "Selu": (functional.selu, {}),
+            "Elu": (_elu, NUMBERS),
+            "Hardtanh": (
+                lambda v: functional.hardtanh(v, -1.0, 1.5),
+                dict(zip(("clipValueMin", "clipValueMax"), BOUNDS, strict=True)),
+            ),
+        }
+        for name, (function, more) in forward.items():
+            case(
+                f"aclnn{name}", dtype, {"self": x, **more}, {"out": function(exact(x)).to(x.dtype)}
+            )
+        _slopes(x, grad)
+        _gates(uniform((3, 6, 2), dtype, -3, 3))
+
+
+def _slopes(x: Tensor, grad: Tensor) -> None:
+    backward: dict[str, tuple[Function, dict[str, Any], str]] = {
+        "HardsigmoidBackward": (functional.hardsigmoid, {}, "out"),
+        "HardswishBackward": (functional.hardswish, {}, "out"),
+        "HardswishBackwardV2": (functional.hardswish, {}, "out"),
+        "MishBackward": (functional.mish, {}, "gradInput"),
+        "SoftplusBackward": (lambda v: functional.softplus(v, 1.5, 2.0), SMOOTH, "gradInput"),
+        "HardtanhBackward": (
+            lambda v: functional.hardtanh(v, -1.0, 1.5),
+            dict(zip(("min", "max"), BOUNDS, strict=True)),
+            "out",
+        ),
+        "LogSigmoidBackward": (functional.logsigmoid, {}, "gradInput"),
+    }
+    for way in ("none", "tanh"):
+        gelu = partial(functional.gelu, approximate=way)
+        backward[f"GeluBackwardV2-{way}"] = (gelu, {"approximate": way}, "gradInput")
+    for name, (function, more, out) in backward.items():
+        slope = _derivative(function, x, grad)
+        given = {"gradOutput": grad, "self": x, **more}
+        operator, _, label = name.partition("-")
+        case(f"aclnn{operator}", f"{NAMES[x.dtype]}{label}", given, {out: slope})
+    result = functional.selu(exact(x)).to(x.dtype)
+    given = {"gradOutput": grad, "result": result}
+    slope = {"gradInput": _derivative(functional.selu, x, grad)}
+    case("aclnnSeluBackward", NAMES[x.dtype], given, slope, _wide(x))
+    for known in (False, True):
+        point = _elu(exact(x)).to(x.dtype) if known else x
+        given = {"gradOutput": grad, **NUMBERS, "isResult": known, "selfOrResult": point}
+        slope = {"gradInput": _derivative(_elu, x, grad)}
+        case("aclnnEluBackward", f"{NAMES[x.dtype]}-{known}", given, slope, _wide(x))
+
+
+def _derivative(function: Function, x: Tensor, grad: Tensor) -> Tensor:
+    point = exact(x).requires_grad_()
+    (slope,) = torch.autograd.grad(function(point), point, exact(grad))
+    return slope.to(x.dtype)
+
+
+def _gates(x: Tensor) -> None:
+    for dim in (1, -1):
+        out, slope, grad = _slope(x, lambda v, d=dim: functional.glu(v, d))
+        case("aclnnGlu", f"{NAMES[x.dtype]}-{dim}", {"self": x, "dim": dim}, {"out": out})
+        given = {"gradOut": grad, "self": x, "dim": dim}
+        case("aclnnGluBackward", f"{NAMES[x.dtype]}-{dim}", given, {"out": slope})
+
+
 def _wide(x: Tensor) -> float:
     """Tolerance of sums that may be near 0."""
     return {"FLOAT": 1e-5, "FLOAT16": 2e-3, "BF16": 1.6e-2}[NAMES[x.dtype]]
 
 
-FAMILIES = (convolutions, normalizations, pooling, tables, attention, masks)
+FAMILIES = (convolutions, normalizations, pooling, tables, attention, masks, activations)

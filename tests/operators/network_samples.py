@@ -192,6 +192,21 @@ def _dropout_mask(make: Making) -> Values:
     return _dropout(make) | drawn
 
 
+def _gate(make: Making) -> Values:
+    *rest, size = make.shape
+    return {
+        "self": make.numbers(*rest, 2 * size),
+        "gradOut": make.numbers(*rest, size),
+        "dim": -1,
+        "out": make.out(*rest, size),
+    }
+
+
+def _gate_backward(make: Making) -> Values:
+    *rest, size = make.shape
+    return _gate(make) | {"out": make.out(*rest, 2 * size)}
+
+
 NETWORK: dict[str, Callable[[Making], Values]] = {
     "Convolution": _convolution,
     "ConvolutionBackward": _convolution_backward,
@@ -220,4 +235,7 @@ NETWORK: dict[str, Callable[[Making], Values]] = {
     ),
     **dict.fromkeys(("DropoutV3", "DropoutDoMask", "DropoutBackward"), _dropout),
     **dict.fromkeys(("DropoutGenMask", "DropoutGenMaskV2"), _dropout_mask),
+    "Glu": _gate,
+    "GluBackward": _gate_backward,
+    "GeluBackwardV2": lambda _make: {"approximate": "tanh"},
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain
@@ -37,12 +36,22 @@ COUNTS = {
     "aclnnMseLoss": 54,
     "aclnnMseLossBackward": 189,
 }
-MADE = Counter(case["operator"] for case in load_json("golden/operators.json"))
 
 
 @cache
+def _by_operator(file: str) -> Mapping[str, tuple[Case, ...]]:
+    found: dict[str, list[Case]] = {}
+    for case in load_json(file):
+        found.setdefault(case["operator"], []).append(case)
+    return {operator: tuple(rows) for operator, rows in found.items()}
+
+
 def cases(file: str, operator: str) -> tuple[Case, ...]:
-    return tuple(case for case in load_json(file) if case["operator"] == operator)
+    return _by_operator(file)[operator]
+
+
+MADE = tuple(_by_operator("golden/operators.json"))
+"""Operators with vectors that are made with PyTorch."""
 
 
 @pytest.mark.parametrize(("operator", "count"), COUNTS.items())

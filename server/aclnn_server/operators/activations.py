@@ -54,7 +54,7 @@ class Row:
     kernel: KernelOf
     python: str
     source: str
-    """Folder of the host code in ops-nn."""
+    """Folder of the host code in ops-nn, or what else it was taken from, with {0} for the C name."""
     types: tuple[DType, ...]
     inputs: tuple[str, ...] = ("self",)
     out: str = "out"
@@ -99,12 +99,13 @@ class Row:
         """The documentation."""
         rounding = f"{FLOATING} {ROUNDED}" if self.floating else ROUNDED
         layout = STRIDED if len(self.inputs) == 1 else BROADCAST
-        source = HOST_CODE.format(f"aclnn{self.name}", f"ops-nn, activation/{self.source}")
+        named = self.source if "{0}" in self.source else HOST_CODE
+        source = named.format(f"aclnn{self.name}", f"ops-nn, activation/{self.source}")
         return described(self.summary, self.formula, *self.notes, rounding, layout, source=source)
 
-    def define(self) -> None:
-        """Adds the operator."""
-        ACTIVATIONS.add(
+    def define(self, family: Family) -> None:
+        """Adds the operator to a family."""
+        family.add(
             prototype(f"aclnn{self.name}", self.declaration()),
             Pointwise(self.inputs, self.out, self.common, self.kernel),
             self.text(),
@@ -274,7 +275,7 @@ ROWS = (
     ),
 )
 for _row in ROWS:
-    _row.define()
+    _row.define(ACTIVATIONS)
 
 _IN_PLACE = ("selfRef",)
 ACTIVATIONS.add(

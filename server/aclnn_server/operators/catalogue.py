@@ -33,6 +33,7 @@ FAMILIES = (
     "masking:MASKING",
     "unary:UNARY",
     "activations:ACTIVATIONS",
+    "further_activations:FURTHER_ACTIVATIONS",
     "comparison:COMPARISON",
     "reductions:REDUCTIONS",
     "statistics:STATISTICS",

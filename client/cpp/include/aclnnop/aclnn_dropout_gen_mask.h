@@ -23,6 +23,22 @@ ACLNN_API aclnnStatus aclnnDropoutGenMask(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* A mask for dropout: bits that are 0 with a probability. Writes to out. */
+ACLNN_API aclnnStatus aclnnDropoutGenMaskV2GetWorkspaceSize(
+    const aclIntArray* shape,
+    double prob,
+    int64_t seed,
+    int64_t offset,
+    aclDataType probDataType,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnDropoutGenMaskV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -39,6 +39,52 @@ ACLNN_API aclnnStatus aclnnFlashAttentionScore(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* Attention: values, weighed by the softmax of the scores of queries and keys; with a seed.
+ * Writes to softmaxMaxOut, softmaxSumOut, softmaxOutOut, attentionOutOut. */
+ACLNN_API aclnnStatus aclnnFlashAttentionScoreV4GetWorkspaceSize(
+    const aclTensor* query,
+    const aclTensor* key,
+    const aclTensor* value,
+    const aclTensor* realShiftOptional,
+    const aclTensor* dropMaskOptional,
+    const aclTensor* paddingMaskOptional,
+    const aclTensor* attenMaskOptional,
+    const aclTensor* queryRopeOptional,
+    const aclTensor* keyRopeOptional,
+    const aclTensor* dScaleQOptional,
+    const aclTensor* dScaleKOptional,
+    const aclTensor* dScaleVOptional,
+    const aclTensor* sinkOptional,
+    const aclIntArray* prefixOptional,
+    const aclIntArray* actualSeqQLenOptional,
+    const aclIntArray* actualSeqKvLenOptional,
+    const aclIntArray* qStartIdxOptional,
+    const aclIntArray* kvStartIdxOptional,
+    double scaleValue,
+    double keepProb,
+    int64_t preTokens,
+    int64_t nextTokens,
+    int64_t headNum,
+    char* inputLayout,
+    int64_t innerPrecise,
+    int64_t sparseMode,
+    int64_t outDtype,
+    int64_t pseType,
+    char* softmaxOutLayout,
+    int64_t seed,
+    int64_t offset,
+    const aclTensor* softmaxMaxOut,
+    const aclTensor* softmaxSumOut,
+    const aclTensor* softmaxOutOut,
+    const aclTensor* attentionOutOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnFlashAttentionScoreV4(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

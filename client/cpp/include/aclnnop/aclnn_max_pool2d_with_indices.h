@@ -26,6 +26,25 @@ ACLNN_API aclnnStatus aclnnMaxPool2dWithIndices(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* The largest element of each window, and a mask that tells which one it is. Writes to out,
+ * indices. */
+ACLNN_API aclnnStatus aclnnMaxPool2dWithMaskGetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* kernelSize,
+    const aclIntArray* stride,
+    const aclIntArray* padding,
+    const aclIntArray* dilation,
+    bool ceilMode,
+    aclTensor* out,
+    aclTensor* indices,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnMaxPool2dWithMask(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -27,6 +27,26 @@ ACLNN_API aclnnStatus aclnnMaxPool2dWithIndicesBackward(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* Gradient of the largest element of each window, by the mask of aclnnMaxPool2dWithMask. Writes
+ * to gradInput. */
+ACLNN_API aclnnStatus aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    const aclTensor* indices,
+    const aclIntArray* kernelSize,
+    const aclIntArray* stride,
+    const aclIntArray* padding,
+    const aclIntArray* dilation,
+    bool ceilMode,
+    aclTensor* gradInput,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnMaxPool2dWithMaskBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,8 +18,8 @@
 #include "aclnnop/aclnn_arg_min.h"
 #include "aclnnop/aclnn_argmax.h"
 #include "aclnnop/aclnn_argsort.h"
-#include "aclnnop/aclnn_avg_pool2d.h"
-#include "aclnnop/aclnn_avg_pool2d_backward.h"
+#include "aclnnop/aclnn_avgpool2d.h"
+#include "aclnnop/aclnn_avgpool2d_backward.h"
 #include "aclnnop/aclnn_batch_matmul.h"
 #include "aclnnop/aclnn_batch_norm.h"
 #include "aclnnop/aclnn_batch_norm_backward.h"
@@ -52,8 +52,9 @@
 #include "aclnnop/aclnn_dropout_backward.h"
 #include "aclnnop/aclnn_dropout_do_mask.h"
 #include "aclnnop/aclnn_dropout_gen_mask.h"
-#include "aclnnop/aclnn_dropout_gen_mask_v2.h"
 #include "aclnnop/aclnn_dropout_v3.h"
+#include "aclnnop/aclnn_elu.h"
+#include "aclnnop/aclnn_elu_backward.h"
 #include "aclnnop/aclnn_embedding.h"
 #include "aclnnop/aclnn_embedding_dense_backward.h"
 #include "aclnnop/aclnn_eq_scalar.h"
@@ -65,8 +66,6 @@
 #include "aclnnop/aclnn_fill_scalar.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
-#include "aclnnop/aclnn_flash_attention_score_grad_v4.h"
-#include "aclnnop/aclnn_flash_attention_score_v4.h"
 #include "aclnnop/aclnn_floor.h"
 #include "aclnnop/aclnn_floor_divide.h"
 #include "aclnnop/aclnn_fmod_scalar.h"
@@ -116,11 +115,21 @@
 #include "aclnnop/aclnn_ge_tensor.h"
 #include "aclnnop/aclnn_gelu.h"
 #include "aclnnop/aclnn_gelu_backward.h"
+#include "aclnnop/aclnn_gelu_backward_v2.h"
 #include "aclnnop/aclnn_gelu_v2.h"
+#include "aclnnop/aclnn_glu.h"
+#include "aclnnop/aclnn_glu_backward.h"
 #include "aclnnop/aclnn_group_norm.h"
 #include "aclnnop/aclnn_group_norm_backward.h"
 #include "aclnnop/aclnn_gt_scalar.h"
 #include "aclnnop/aclnn_gt_tensor.h"
+#include "aclnnop/aclnn_hardsigmoid.h"
+#include "aclnnop/aclnn_hardsigmoid_backward.h"
+#include "aclnnop/aclnn_hardswish.h"
+#include "aclnnop/aclnn_hardswish_backward.h"
+#include "aclnnop/aclnn_hardswish_backward_v2.h"
+#include "aclnnop/aclnn_hardtanh.h"
+#include "aclnnop/aclnn_hardtanh_backward.h"
 #include "aclnnop/aclnn_index.h"
 #include "aclnnop/aclnn_index_add.h"
 #include "aclnnop/aclnn_index_put_impl.h"
@@ -146,6 +155,7 @@
 #include "aclnnop/aclnn_logical_not.h"
 #include "aclnnop/aclnn_logical_or.h"
 #include "aclnnop/aclnn_logsigmoid.h"
+#include "aclnnop/aclnn_logsigmoid_backward.h"
 #include "aclnnop/aclnn_logsoftmax.h"
 #include "aclnnop/aclnn_logsoftmax_backward.h"
 #include "aclnnop/aclnn_lt_scalar.h"
@@ -158,13 +168,13 @@
 #include "aclnnop/aclnn_max_dim.h"
 #include "aclnnop/aclnn_max_pool2d_with_indices.h"
 #include "aclnnop/aclnn_max_pool2d_with_indices_backward.h"
-#include "aclnnop/aclnn_max_pool2d_with_mask.h"
-#include "aclnnop/aclnn_max_pool2d_with_mask_backward.h"
 #include "aclnnop/aclnn_maximum.h"
 #include "aclnnop/aclnn_mean.h"
 #include "aclnnop/aclnn_min.h"
 #include "aclnnop/aclnn_min_dim.h"
 #include "aclnnop/aclnn_minimum.h"
+#include "aclnnop/aclnn_mish.h"
+#include "aclnnop/aclnn_mish_backward.h"
 #include "aclnnop/aclnn_mm.h"
 #include "aclnnop/aclnn_mse_loss.h"
 #include "aclnnop/aclnn_mse_loss_backward.h"
@@ -201,6 +211,8 @@
 #include "aclnnop/aclnn_scatter.h"
 #include "aclnnop/aclnn_scatter_add.h"
 #include "aclnnop/aclnn_scatter_value.h"
+#include "aclnnop/aclnn_selu.h"
+#include "aclnnop/aclnn_selu_backward.h"
 #include "aclnnop/aclnn_sigmoid.h"
 #include "aclnnop/aclnn_sigmoid_backward.h"
 #include "aclnnop/aclnn_sign.h"
@@ -215,6 +227,7 @@
 #include "aclnnop/aclnn_softmax.h"
 #include "aclnnop/aclnn_softmax_backward.h"
 #include "aclnnop/aclnn_softplus.h"
+#include "aclnnop/aclnn_softplus_backward.h"
 #include "aclnnop/aclnn_sort.h"
 #include "aclnnop/aclnn_sqrt.h"
 #include "aclnnop/aclnn_square.h"
@@ -2442,6 +2455,82 @@ aclnnStatus aclnnDropoutV3(
   return aclnnServeExecute(&kDropoutV3, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kEluParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+    {"scale", ACLNN_SERVE_SCALAR, false},
+    {"inputScale", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kElu = {"aclnnElu", kEluParameters, 5};
+
+aclnnStatus aclnnEluGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* alpha,
+    const aclScalar* scale,
+    const aclScalar* inputScale,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = alpha},
+      {.scalar = scale},
+      {.scalar = inputScale},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kElu, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnElu(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kElu, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kEluBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+    {"scale", ACLNN_SERVE_SCALAR, false},
+    {"inputScale", ACLNN_SERVE_SCALAR, false},
+    {"isResult", ACLNN_SERVE_BOOL, false},
+    {"selfOrResult", ACLNN_SERVE_TENSOR, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kEluBackward = {"aclnnEluBackward", kEluBackwardParameters, 7};
+
+aclnnStatus aclnnEluBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclScalar* alpha,
+    const aclScalar* scale,
+    const aclScalar* inputScale,
+    bool isResult,
+    const aclTensor* selfOrResult,
+    aclTensor* gradInput,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.scalar = alpha},
+      {.scalar = scale},
+      {.scalar = inputScale},
+      {.boolValue = isResult},
+      {.tensor = selfOrResult},
+      {.tensor = gradInput},
+  };
+  return aclnnServeGetWorkspaceSize(&kEluBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnEluBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kEluBackward, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kEmbeddingParameters[] = {
     {"weight", ACLNN_SERVE_TENSOR, false},
     {"indices", ACLNN_SERVE_TENSOR, false},
@@ -4606,6 +4695,38 @@ aclnnStatus aclnnGeluBackward(
   return aclnnServeExecute(&kGeluBackward, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kGeluBackwardV2Parameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"approximate", ACLNN_SERVE_TEXT, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kGeluBackwardV2 = {"aclnnGeluBackwardV2", kGeluBackwardV2Parameters, 4};
+
+aclnnStatus aclnnGeluBackwardV2GetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    char* approximate,
+    aclTensor* gradInput,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.text = approximate},
+      {.tensor = gradInput},
+  };
+  return aclnnServeGetWorkspaceSize(&kGeluBackwardV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnGeluBackwardV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kGeluBackwardV2, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kGeluV2Parameters[] = {
     {"x", ACLNN_SERVE_TENSOR, false},
     {"approximate", ACLNN_SERVE_INT64, false},
@@ -4633,6 +4754,67 @@ aclnnStatus aclnnGeluV2(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kGeluV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kGluParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kGlu = {"aclnnGlu", kGluParameters, 3};
+
+aclnnStatus aclnnGluGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t dim,
+    const aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = dim},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kGlu, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnGlu(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kGlu, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kGluBackwardParameters[] = {
+    {"gradOut", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kGluBackward = {"aclnnGluBackward", kGluBackwardParameters, 4};
+
+aclnnStatus aclnnGluBackwardGetWorkspaceSize(
+    const aclTensor* gradOut,
+    const aclTensor* self,
+    int64_t dim,
+    const aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOut},
+      {.tensor = self},
+      {.int64Value = dim},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kGluBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnGluBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kGluBackward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kGroupNormParameters[] = {
@@ -4803,6 +4985,212 @@ aclnnStatus aclnnGtTensor(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kGtTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kHardsigmoidParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kHardsigmoid = {"aclnnHardsigmoid", kHardsigmoidParameters, 2};
+
+aclnnStatus aclnnHardsigmoidGetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kHardsigmoid, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnHardsigmoid(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kHardsigmoid, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kHardsigmoidBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kHardsigmoidBackward = {"aclnnHardsigmoidBackward", kHardsigmoidBackwardParameters, 3};
+
+aclnnStatus aclnnHardsigmoidBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kHardsigmoidBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnHardsigmoidBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kHardsigmoidBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kHardswishParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kHardswish = {"aclnnHardswish", kHardswishParameters, 2};
+
+aclnnStatus aclnnHardswishGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kHardswish, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnHardswish(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kHardswish, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kHardswishBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kHardswishBackward = {"aclnnHardswishBackward", kHardswishBackwardParameters, 3};
+
+aclnnStatus aclnnHardswishBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kHardswishBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnHardswishBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kHardswishBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kHardswishBackwardV2Parameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kHardswishBackwardV2 = {"aclnnHardswishBackwardV2", kHardswishBackwardV2Parameters, 3};
+
+aclnnStatus aclnnHardswishBackwardV2GetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kHardswishBackwardV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnHardswishBackwardV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kHardswishBackwardV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kHardtanhParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"clipValueMin", ACLNN_SERVE_SCALAR, false},
+    {"clipValueMax", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kHardtanh = {"aclnnHardtanh", kHardtanhParameters, 4};
+
+aclnnStatus aclnnHardtanhGetWorkspaceSize(
+    const aclTensor* self,
+    const aclScalar* clipValueMin,
+    const aclScalar* clipValueMax,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.scalar = clipValueMin},
+      {.scalar = clipValueMax},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kHardtanh, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnHardtanh(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kHardtanh, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kHardtanhBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"min", ACLNN_SERVE_SCALAR, false},
+    {"max", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kHardtanhBackward = {"aclnnHardtanhBackward", kHardtanhBackwardParameters, 5};
+
+aclnnStatus aclnnHardtanhBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    const aclScalar* min,
+    const aclScalar* max,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.scalar = min},
+      {.scalar = max},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kHardtanhBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnHardtanhBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kHardtanhBackward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kIndexParameters[] = {
@@ -6877,6 +7265,38 @@ aclnnStatus aclnnLogSigmoid(
   return aclnnServeExecute(&kLogSigmoid, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kLogSigmoidBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"buffer", ACLNN_SERVE_TENSOR, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kLogSigmoidBackward = {"aclnnLogSigmoidBackward", kLogSigmoidBackwardParameters, 4};
+
+aclnnStatus aclnnLogSigmoidBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    const aclTensor* buffer,
+    aclTensor* gradInput,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.tensor = buffer},
+      {.tensor = gradInput},
+  };
+  return aclnnServeGetWorkspaceSize(&kLogSigmoidBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnLogSigmoidBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kLogSigmoidBackward, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kLogSoftmaxParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"dim", ACLNN_SERVE_INT64, false},
@@ -7568,6 +7988,61 @@ aclnnStatus aclnnMinimum(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kMinimum, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kMishParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kMish = {"aclnnMish", kMishParameters, 2};
+
+aclnnStatus aclnnMishGetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kMish, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnMish(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kMish, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kMishBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kMishBackward = {"aclnnMishBackward", kMishBackwardParameters, 3};
+
+aclnnStatus aclnnMishBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    aclTensor* gradInput,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.tensor = gradInput},
+  };
+  return aclnnServeGetWorkspaceSize(&kMishBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnMishBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kMishBackward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kMmParameters[] = {
@@ -8803,6 +9278,61 @@ aclnnStatus aclnnScatterValue(
   return aclnnServeExecute(&kScatterValue, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kSeluParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kSelu = {"aclnnSelu", kSeluParameters, 2};
+
+aclnnStatus aclnnSeluGetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kSelu, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnSelu(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kSelu, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kSeluBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"result", ACLNN_SERVE_TENSOR, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kSeluBackward = {"aclnnSeluBackward", kSeluBackwardParameters, 3};
+
+aclnnStatus aclnnSeluBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* result,
+    aclTensor* gradInput,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = result},
+      {.tensor = gradInput},
+  };
+  return aclnnServeGetWorkspaceSize(&kSeluBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnSeluBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kSeluBackward, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kSigmoidParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"out", ACLNN_SERVE_TENSOR, true},
@@ -9234,6 +9764,41 @@ aclnnStatus aclnnSoftplus(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kSoftplus, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kSoftplusBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"beta", ACLNN_SERVE_SCALAR, false},
+    {"threshold", ACLNN_SERVE_SCALAR, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kSoftplusBackward = {"aclnnSoftplusBackward", kSoftplusBackwardParameters, 5};
+
+aclnnStatus aclnnSoftplusBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    const aclScalar* beta,
+    const aclScalar* threshold,
+    aclTensor* gradInput,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.scalar = beta},
+      {.scalar = threshold},
+      {.tensor = gradInput},
+  };
+  return aclnnServeGetWorkspaceSize(&kSoftplusBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnSoftplusBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kSoftplusBackward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kSortParameters[] = {

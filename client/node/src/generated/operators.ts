@@ -475,6 +475,29 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Each element, with the negative ones on an exponential curve. By aclnnElu.
+   *
+   * Defaults: alpha 1.0, scale 1.0, inputScale 1.0.
+   */
+  elu<A extends Input>(
+    self: A, options: OneLineOptions & { alpha?: ScalarLike; scale?: ScalarLike; inputScale?: ScalarLike } = {},
+  ): Promise<Result<A>> {
+    return this.run("elu", [self], options);
+  }
+
+  /**
+   * Gradient of the exponential curve for negative elements, from its input or from its result. By
+   * aclnnEluBackward.
+   *
+   * Defaults: alpha 1.0, scale 1.0, inputScale 1.0, isResult false.
+   */
+  eluBackward<A extends Input, B extends Input>(
+    gradOutput: A, selfOrResult: B, options: OneLineOptions & { alpha?: ScalarLike; scale?: ScalarLike; inputScale?: ScalarLike; isResult?: boolean } = {},
+  ): Promise<Result<A | B>> {
+    return this.run("elu_backward", [gradOutput, selfOrResult], options);
+  }
+
+  /**
    * Looks rows of a table up. By aclnnEmbedding.
    */
   embedding<A extends Input, B extends Input>(
@@ -640,6 +663,18 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Gradient of the Gaussian error linear unit, exact or of its form by the hyperbolic tangent. By
+   * aclnnGeluBackwardV2.
+   *
+   * Defaults: approximate "none".
+   */
+  geluBackwardV2<A extends Input, B extends Input>(
+    gradOutput: A, self: B, options: OneLineOptions & { approximate?: string } = {},
+  ): Promise<Result<A | B>> {
+    return this.run("gelu_backward_v2", [gradOutput, self], options);
+  }
+
+  /**
    * Gaussian error linear unit of each element, exact or by the hyperbolic tangent. By aclnnGeluV2.
    *
    * Defaults: approximate "none".
@@ -668,6 +703,73 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions & { other?: ScalarLike } = {},
   ): Promise<Result<A>> {
     return this.run("gt_scalar", [self], options);
+  }
+
+  /**
+   * Share of each element between -3 and 3, at most 1 and at least 0. By aclnnHardsigmoid.
+   */
+  hardsigmoid<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("hardsigmoid", [self], options);
+  }
+
+  /**
+   * Gradient of the share between -3 and 3. By aclnnHardsigmoidBackward.
+   */
+  hardsigmoidBackward<A extends Input, B extends Input>(
+    gradOutput: A, self: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("hardsigmoid_backward", [gradOutput, self], options);
+  }
+
+  /**
+   * Each element times its share between -3 and 3. By aclnnHardswish.
+   */
+  hardswish<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("hardswish", [self], options);
+  }
+
+  /**
+   * Gradient of an element times its share between -3 and 3. By aclnnHardswishBackward.
+   */
+  hardswishBackward<A extends Input, B extends Input>(
+    gradOutput: A, self: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("hardswish_backward", [gradOutput, self], options);
+  }
+
+  /**
+   * Gradient of an element times its share between -3 and 3. By aclnnHardswishBackwardV2.
+   */
+  hardswishBackwardV2<A extends Input, B extends Input>(
+    gradOutput: A, self: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("hardswish_backward_v2", [gradOutput, self], options);
+  }
+
+  /**
+   * Each element, bounded from below and above. By aclnnHardtanh.
+   *
+   * Defaults: clipValueMin -1.0, clipValueMax 1.0.
+   */
+  hardtanh<A extends Input>(
+    self: A, options: OneLineOptions & { clipValueMin?: ScalarLike; clipValueMax?: ScalarLike } = {},
+  ): Promise<Result<A>> {
+    return this.run("hardtanh", [self], options);
+  }
+
+  /**
+   * Gradient of bounds from below and above. By aclnnHardtanhBackward.
+   *
+   * Defaults: min -1.0, max 1.0.
+   */
+  hardtanhBackward<A extends Input, B extends Input>(
+    gradOutput: A, self: B, options: OneLineOptions & { min?: ScalarLike; max?: ScalarLike } = {},
+  ): Promise<Result<A | B>> {
+    return this.run("hardtanh_backward", [gradOutput, self], options);
   }
 
   /**
@@ -858,6 +960,15 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Gradient of the logarithm of the logistic function. By aclnnLogSigmoidBackward.
+   */
+  logSigmoidBackward<A extends Input, B extends Input>(
+    gradOutput: A, self: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("log_sigmoid_backward", [gradOutput, self], options);
+  }
+
+  /**
    * Logarithm of the softmax along a dimension. By aclnnLogSoftmax.
    *
    * Defaults: dim -1.
@@ -997,6 +1108,25 @@ export class Operators extends OneLineForms {
     self: A, other: B, options: OneLineOptions = {},
   ): Promise<Result<A | B>> {
     return this.run("minimum", [self, other], options);
+  }
+
+  /**
+   * Each element times the hyperbolic tangent of its smooth positive part. By aclnnMish.
+   */
+  mish<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("mish", [self], options);
+  }
+
+  /**
+   * Gradient of an element times the hyperbolic tangent of its smooth positive part. By
+   * aclnnMishBackward.
+   */
+  mishBackward<A extends Input, B extends Input>(
+    gradOutput: A, self: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("mish_backward", [gradOutput, self], options);
   }
 
   /**
@@ -1280,6 +1410,25 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Exponential curve that keeps mean and variance. By aclnnSelu.
+   */
+  selu<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("selu", [self], options);
+  }
+
+  /**
+   * Gradient of the exponential curve that keeps mean and variance, from its result. By
+   * aclnnSeluBackward.
+   */
+  seluBackward<A extends Input, B extends Input>(
+    gradOutput: A, result: B, options: OneLineOptions = {},
+  ): Promise<Result<A | B>> {
+    return this.run("selu_backward", [gradOutput, result], options);
+  }
+
+  /**
    * Logistic function of each element. By aclnnSigmoid.
    */
   sigmoid<A extends Input>(
@@ -1419,6 +1568,17 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions & { beta?: ScalarLike; threshold?: ScalarLike } = {},
   ): Promise<Result<A>> {
     return this.run("softplus", [self], options);
+  }
+
+  /**
+   * Gradient of the smooth positive part. By aclnnSoftplusBackward.
+   *
+   * Defaults: beta 1.0, threshold 20.0.
+   */
+  softplusBackward<A extends Input, B extends Input>(
+    gradOutput: A, self: B, options: OneLineOptions & { beta?: ScalarLike; threshold?: ScalarLike } = {},
+  ): Promise<Result<A | B>> {
+    return this.run("softplus_backward", [gradOutput, self], options);
   }
 
   /**

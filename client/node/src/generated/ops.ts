@@ -3061,6 +3061,107 @@ export function aclnnDropoutV3(
 }
 
 /**
+ * Each element, with the negative ones on an exponential curve.
+ *
+ * $$out = scale \cdot \begin{cases} self & self > 0 \\ alpha \cdot (e^{inputScale \cdot
+ * self} - 1) & \text{otherwise} \end{cases}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnElu (hicann/ops-nn, activation); the order of
+ * checks is that of its like.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param alpha const aclScalar*.
+ * @param scale const aclScalar*.
+ * @param inputScale const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnEluGetWorkspaceSize(
+  self: TensorLike,
+  alpha: ScalarLike,
+  scale: ScalarLike,
+  inputScale: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnEluGetWorkspaceSize(
+  named: { self: TensorLike; alpha: ScalarLike; scale: ScalarLike; inputScale: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnEluGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnElu", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnElu(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnElu", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of the exponential curve for negative elements, from its input or from its result.
+ *
+ * For elements x that are not above 0, and elsewhere gradOutput * scale:
+ *
+ * $$gradInput = gradOutput \cdot \begin{cases} inputScale \cdot (x + alpha \cdot scale) & isResult
+ * \\
+ * scale \cdot alpha \cdot inputScale \cdot e^{inputScale \cdot x} & \text{otherwise} \end{cases}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnEluBackward (hicann/ops-nn, activation); the order of
+ * checks is
+ * that of its like.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param alpha const aclScalar*.
+ * @param scale const aclScalar*.
+ * @param inputScale const aclScalar*.
+ * @param isResult bool.
+ * @param selfOrResult const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param gradInput output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnEluBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  alpha: ScalarLike,
+  scale: ScalarLike,
+  inputScale: ScalarLike,
+  isResult: boolean,
+  selfOrResult: TensorLike,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnEluBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; alpha: ScalarLike; scale: ScalarLike; inputScale: ScalarLike; isResult: boolean; selfOrResult: TensorLike; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnEluBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnEluBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnEluBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnEluBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Looks rows of a table up.
  *
  * $$out_{i,\dots} = weight_{indices_i,\dots}$$
@@ -5929,6 +6030,54 @@ export function aclnnGeluBackward(
 }
 
 /**
+ * Gradient of the Gaussian error linear unit, exact or of its form by the hyperbolic tangent.
+ *
+ * $$gradInput = gradOutput \cdot \frac{d}{dx} \begin{cases} \frac{x}{2} (1 + erf(\frac{x}{\sqrt
+ * 2})) &
+ * none \\ \frac{x}{2} (1 + \tanh(\sqrt{\frac{2}{\pi}} (x + 0.044715 x^3))) & tanh \end{cases}$$
+ *
+ * The derivative is at x = self.
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnGeluBackwardV2 (hicann/ops-nn, activation); the order
+ * of checks
+ * is that of its like.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param approximate char*.
+ * @param gradInput output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnGeluBackwardV2GetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  approximate: string,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGeluBackwardV2GetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; approximate: string; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGeluBackwardV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnGeluBackwardV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnGeluBackwardV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnGeluBackwardV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Gaussian error linear unit of each element, exact or by the hyperbolic tangent.
  *
  * $$y = \begin{cases} \frac{x}{2} (1 + erf(\frac{x}{\sqrt 2})) & approximate = 0 \\
@@ -5969,6 +6118,97 @@ export function aclnnGeluV2(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnGeluV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The first half of a tensor, times the logistic function of the second.
+ *
+ * $$out = a \cdot \frac{1}{1 + e^{-b}}$$
+ *
+ * a and b are the halves of self along dim.
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Input and output may be strided.
+ *
+ * Source: the public documentation of aclnnGlu (hicann/ops-nn, activation); the order of checks is
+ * that of
+ * its like.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dim int64_t.
+ * @param out output const aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnGluGetWorkspaceSize(
+  self: TensorLike,
+  dim: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGluGetWorkspaceSize(
+  named: { self: TensorLike; dim: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGluGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnGlu", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnGlu(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnGlu", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of the first half of a tensor, times the logistic function of the second.
+ *
+ * $$out = \left[gradOut \cdot s, \; gradOut \cdot a \cdot s \cdot (1 - s)\right] \qquad
+ * s = \frac{1}{1 + e^{-b}}$$
+ *
+ * a and b are the halves of self along dim, as are the two parts of out.
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Inputs and output may be strided.
+ *
+ * Source: the public documentation of aclnnGluBackward (hicann/ops-nn, activation); the order of
+ * checks is
+ * that of its like.
+ *
+ * @param gradOut const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param dim int64_t.
+ * @param out output const aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnGluBackwardGetWorkspaceSize(
+  gradOut: TensorLike,
+  self: TensorLike,
+  dim: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGluBackwardGetWorkspaceSize(
+  named: { gradOut: TensorLike; self: TensorLike; dim: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGluBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnGluBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnGluBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnGluBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -6194,6 +6434,306 @@ export function aclnnGtTensor(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnGtTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Share of each element between -3 and 3, at most 1 and at least 0.
+ *
+ * $$out = \frac{\min(\max(self + 3, 0), 6)}{6}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnHardsigmoid (hicann/ops-nn, activation); the
+ * order of checks is that of its like.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor*.
+ */
+export function aclnnHardsigmoidGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardsigmoidGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardsigmoidGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnHardsigmoid", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnHardsigmoid(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnHardsigmoid", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of the share between -3 and 3.
+ *
+ * $$out = \begin{cases} gradOutput / 6 & |self| < 3 \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnHardsigmoidBackward (hicann/ops-nn, activation);
+ * the order of checks is that of its like.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor*.
+ */
+export function aclnnHardsigmoidBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardsigmoidBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardsigmoidBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnHardsigmoidBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnHardsigmoidBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnHardsigmoidBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Each element times its share between -3 and 3.
+ *
+ * $$out = self \cdot \frac{\min(\max(self + 3, 0), 6)}{6}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnHardswish (hicann/ops-nn, activation); the order
+ * of checks is that of its like.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output const aclTensor*.
+ */
+export function aclnnHardswishGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardswishGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardswishGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnHardswish", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnHardswish(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnHardswish", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of an element times its share between -3 and 3.
+ *
+ * $$out = gradOutput \cdot \begin{cases} 0 & self < -3 \\ self / 3 + 1 / 2 & -3 \le self \le
+ * 3 \\ 1 & self > 3 \end{cases}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnHardswishBackward (hicann/ops-nn, activation);
+ * the order of checks is that of its like.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor*.
+ */
+export function aclnnHardswishBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardswishBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardswishBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnHardswishBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnHardswishBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnHardswishBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of an element times its share between -3 and 3.
+ *
+ * $$out = gradOutput \cdot \begin{cases} 0 & self < -3 \\ self / 3 + 1 / 2 & -3 \le self \le
+ * 3 \\ 1 & self > 3 \end{cases}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnHardswishBackwardV2 (hicann/ops-nn, activation);
+ * the order of checks is that of its like.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor*.
+ */
+export function aclnnHardswishBackwardV2GetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardswishBackwardV2GetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardswishBackwardV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnHardswishBackwardV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnHardswishBackwardV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnHardswishBackwardV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Each element, bounded from below and above.
+ *
+ * $$out = \min(\max(self, clipValueMin), clipValueMax)$$
+ *
+ * - NaN gives NaN.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnHardtanh (hicann/ops-nn, activation); the order
+ * of checks is that of its like.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param clipValueMin const aclScalar*.
+ * @param clipValueMax const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnHardtanhGetWorkspaceSize(
+  self: TensorLike,
+  clipValueMin: ScalarLike,
+  clipValueMax: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardtanhGetWorkspaceSize(
+  named: { self: TensorLike; clipValueMin: ScalarLike; clipValueMax: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardtanhGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnHardtanh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnHardtanh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnHardtanh", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of bounds from below and above.
+ *
+ * $$out = \begin{cases} gradOutput & min < self < max \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Where self is NaN, it gives gradOutput.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnHardtanhBackward (hicann/ops-nn, activation); the
+ * order of checks is that of its like.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param min const aclScalar*.
+ * @param max const aclScalar*.
+ * @param out output aclTensor*.
+ */
+export function aclnnHardtanhBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  min: ScalarLike,
+  max: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardtanhBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; min: ScalarLike; max: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHardtanhBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnHardtanhBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnHardtanhBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnHardtanhBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -9388,6 +9928,51 @@ export function aclnnLogSigmoid(
 }
 
 /**
+ * Gradient of the logarithm of the logistic function.
+ *
+ * $$gradInput = \frac{gradOutput}{1 + e^{self}}$$
+ *
+ * - buffer, which the forward pass may have kept, is not read.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnLogSigmoidBackward (hicann/ops-nn, activation); the
+ * order of
+ * checks is that of its like.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param buffer const aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ * @param gradInput output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnLogSigmoidBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  buffer: TensorLike,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLogSigmoidBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; buffer: TensorLike; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLogSigmoidBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnLogSigmoidBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnLogSigmoidBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnLogSigmoidBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Logarithm of the softmax along a dimension.
  *
  * $$out_i = self_i - m - \log \sum_j e^{self_j - m}$$
@@ -10377,6 +10962,90 @@ export function aclnnMinimum(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnMinimum", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Each element times the hyperbolic tangent of its smooth positive part.
+ *
+ * $$out = self \cdot \tanh(\ln(1 + e^{self}))$$
+ *
+ * - It does not overflow.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnMish (hicann/ops-nn, activation); the order of
+ * checks is that of its like.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor*.
+ */
+export function aclnnMishGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMishGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMishGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMish", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMish(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMish", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of an element times the hyperbolic tangent of its smooth positive part.
+ *
+ * $$gradInput = gradOutput \cdot (t + self \cdot \frac{1 - t^2}{1 + e^{-self}}), t =
+ * \tanh(\ln(1 + e^{self}))$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnMishBackward (hicann/ops-nn, activation); the
+ * order of checks is that of its like.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param gradInput output aclTensor*.
+ */
+export function aclnnMishBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMishBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnMishBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnMishBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnMishBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnMishBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -12180,6 +12849,91 @@ export function aclnnScatterValue(
 }
 
 /**
+ * Exponential curve that keeps mean and variance.
+ *
+ * $$out = 1.0507 \cdot \begin{cases} self & self > 0 \\ 1.6733 \cdot (e^{self} - 1) &
+ * \text{otherwise} \end{cases}$$
+ *
+ * - The numbers are 1.0507009873554805 and 1.6732632423543772.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnSelu (hicann/ops-nn, activation); the order of
+ * checks is that of its like.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor*.
+ */
+export function aclnnSeluGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSeluGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSeluGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnSelu", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnSelu(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnSelu", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of the exponential curve that keeps mean and variance, from its result.
+ *
+ * $$gradInput = gradOutput \cdot \begin{cases} 1.0507 & result > 0 \\ result + 1.0507 \cdot
+ * 1.6733 & \text{otherwise} \end{cases}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnSeluBackward (hicann/ops-nn, activation); the
+ * order of checks is that of its like.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param result const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param gradInput output aclTensor*.
+ */
+export function aclnnSeluBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  result: TensorLike,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSeluBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; result: TensorLike; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSeluBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnSeluBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnSeluBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnSeluBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Logistic function of each element.
  *
  * $$out = \frac{1}{1 + e^{-self}}$$
@@ -12835,6 +13589,53 @@ export function aclnnSoftplus(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnSoftplus", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of the smooth positive part.
+ *
+ * $$gradInput = \begin{cases} \frac{gradOutput}{1 + e^{-beta \cdot self}} & beta \cdot self
+ * \le threshold \\ gradOutput & \text{otherwise} \end{cases}$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnSoftplusBackward (hicann/ops-nn, activation); the
+ * order of checks is that of its like.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param beta const aclScalar*.
+ * @param threshold const aclScalar*.
+ * @param gradInput output aclTensor*.
+ */
+export function aclnnSoftplusBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  beta: ScalarLike,
+  threshold: ScalarLike,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSoftplusBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; beta: ScalarLike; threshold: ScalarLike; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSoftplusBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnSoftplusBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnSoftplusBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnSoftplusBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
