@@ -118,6 +118,18 @@ def test_a_mask_and_indexes_give_the_same_gradients() -> None:
     np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-6, atol=1e-7)
 
 
+def test_an_infinite_gradient_reaches_only_what_the_mask_chooses() -> None:
+    x, mask = np.arange(16, dtype=np.float32).reshape(1, 4, 4), np.zeros((1, 4, 64), np.int8)
+    settings = ((2, 2), (2, 2), (0, 0), (1, 1), False)
+    call("aclnnMaxPool2dWithMask", x, *settings, np.empty((1, 2, 2), np.float32), mask)
+    grad = np.array([[[np.inf, 1], [np.nan, -np.inf]]], np.float32)
+    slope = np.full(x.shape, 7, np.float32)
+    call("aclnnMaxPool2dWithMaskBackward", grad, x, mask, *settings, slope)
+    expected = np.zeros(x.shape, np.float32)
+    expected[0, 1::2, 1::2] = grad[0]
+    np.testing.assert_array_equal(slope, expected)
+
+
 @pytest.mark.parametrize("place", [-1, 16])
 def test_an_index_that_is_no_place_writes_nothing(place: int) -> None:
     x, slope = numbers(1, 4, 4), np.full((1, 4, 4), 7, np.float32)

@@ -48,9 +48,16 @@ _NAN = "NaN in any input gives NaN."
 # --- differences the other way round ----------------------------------------------------------------
 
 
+def _less(x: Array, y: Any, *, out: Array) -> None:  # noqa: ANN401 - an array or a NumPy scalar
+    """y - x."""
+    np.subtract(y, x, out=out)
+
+
 def _reversed_difference(call: Call, dtype: DType) -> Kernel:
     """other - alpha * self."""
     alpha = number(call["alpha"], dtype)
+    if alpha == 1:
+        return ufunc(_less)
 
     def kernel(x: Array, y: Array, *, out: Array, scratch: Scratch) -> None:
         product = scratch.like(out)
@@ -63,6 +70,8 @@ def _reversed_difference(call: Call, dtype: DType) -> Kernel:
 def _difference_from_number(call: Call, dtype: DType) -> Kernel:
     """A number - alpha * self."""
     alpha, whole = number(call["alpha"], dtype), number(call["other"], dtype)
+    if alpha == 1:
+        return arithmetic_kernels.with_number(_less, whole)
 
     def kernel(x: Array, *, out: Array, scratch: Scratch) -> None:
         np.multiply(x, alpha, out=out)
@@ -103,24 +112,11 @@ RSUBS = Row(
 # --- interpolation and powers -----------------------------------------------------------------------
 
 
-def _lerp_by_number(call: Call, dtype: DType) -> Kernel:
-    """x + weight * (end - x)."""
-    weight = number(call["weight"], dtype)
-
-    def kernel(x: Array, end: Array, *, out: Array, scratch: Scratch) -> None:
-        span = scratch.like(out)
-        np.subtract(end, x, out=span)
-        np.multiply(span, weight, out=span)
-        np.add(x, span, out=out)
-
-    return kernel
-
-
 LERPS = Row(
     "Lerps",
     "Linear interpolation between two tensors, by a number.",
     "out = self + weight \\cdot (end - self)",
-    _lerp_by_number,
+    arithmetic_kernels.lerp_by_number,
     ("self", "end"),
     "ops-math, math/lerp",
     follows=("weight",),

@@ -114,12 +114,25 @@ def add_scaled(function: Function, value: Any) -> Kernel:  # noqa: ANN401 - a Nu
     return kernel
 
 
-def lerp(x: Array, end: Array, weight: Array, *, out: Array, scratch: Scratch) -> None:
+def lerp(
+    x: Array,
+    end: Array,
+    weight: Any,  # noqa: ANN401 - an array or a NumPy scalar
+    *,
+    out: Array,
+    scratch: Scratch,
+) -> None:
     """x + weight * (end - x)."""
     span = scratch.like(out)
     np.subtract(end, x, out=span)
     np.multiply(span, weight, out=span)
     np.add(x, span, out=out)
+
+
+def lerp_by_number(call: Call, dtype: DType) -> Kernel:
+    """x + weight * (end - x), where weight is an aclScalar."""
+    weight = number(call["weight"], dtype)
+    return lambda x, end, *, out, scratch: lerp(x, end, weight, out=out, scratch=scratch)
 
 
 def power(x: Array, y: Array, *, out: Array, scratch: Scratch) -> None:

@@ -9,30 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from aclnn import dtypes
+from aclnn_server.operators.arithmetic_kernels import with_scalar
 from aclnn_server.operators.arithmetic_rows import Row
-from aclnn_server.operators.blocks import Kernel
-from aclnn_server.operators.definition import Call, Family
+from aclnn_server.operators.definition import Family
 from aclnn_server.operators.layout_checks import WIDE_UNSIGNED
-from aclnn_server.operators.pointwise import INTEGERS, KernelOf, fixed, number, ufunc
-from aclnn_server.operators.threads import Scratch
+from aclnn_server.operators.pointwise import INTEGERS, fixed, ufunc
 
 Array = npt.NDArray[Any]
 
 BITWISE = Family()
 
 _BITS = (*INTEGERS, *WIDE_UNSIGNED, dtypes.BOOL)
-
-
-def _with_number(function: Any) -> KernelOf:  # noqa: ANN401 - a NumPy ufunc
-    def make(call: Call, dtype: np.dtype[Any]) -> Kernel:
-        other = number(call["other"], dtype)
-
-        def kernel(x: Array, *, out: Array, scratch: Scratch) -> None:
-            function(x, other, out=out)
-
-        return kernel
-
-    return make
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +56,7 @@ class _Pair:
             f"Bitwise{self.word}Scalar",
             f"Bitwise {kind} of a tensor and a number.",
             formula,
-            _with_number(self.function),
+            with_scalar(self.function),
             ("self",),
             source,
             scalars=("other",),

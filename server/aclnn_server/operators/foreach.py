@@ -146,18 +146,6 @@ def _share_of_tensor(function: Any) -> KernelOf:  # noqa: ANN401
     return fixed(kernel)
 
 
-def _lerp_by_number(call: Call, dtype: np.dtype[Any]) -> Kernel:
-    weight = number(call["weight"], dtype)
-
-    def kernel(x: Array, end: Array, *, out: Array, scratch: Scratch) -> None:
-        span = scratch.like(out)
-        np.subtract(end, x, out=span)
-        np.multiply(span, weight, out=span)
-        np.add(x, span, out=out)
-
-    return kernel
-
-
 def _power(call: Call, dtype: np.dtype[Any]) -> Kernel:
     return kernels.with_number(np.power, number(call["scalar"], dtype))
 
@@ -331,7 +319,7 @@ ROWS = (
         "Linear interpolation between two lists' tensors, by a number.",
         "x1_i + weight \\cdot (x2_i - x1_i)",
         _PAIR,
-        _lerp_by_number,
+        kernels.lerp_by_number,
         number="weight",
     ),
     Row(

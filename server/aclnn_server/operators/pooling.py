@@ -351,9 +351,10 @@ def max_pool_with_mask_backward(call: Call) -> Work:
         mask = as_planes(arrays["indices"])[:, :, :points]
 
         def block(cut: slice) -> None:
-            numbers = np.argmax(mask[cut], axis=1).reshape(grad[cut].shape)
+            part = grad[cut]
+            chosen = (mask[cut] != 0).reshape(len(part), windows.places, *windows.points)
             out[cut] = 0
-            windows.spread_numbers(grad[cut], numbers, out[cut])
+            windows.spread_chosen(part, chosen, out[cut])
 
         by_plane(threads, out, block)
 

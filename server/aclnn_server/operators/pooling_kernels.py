@@ -127,11 +127,20 @@ class Windows:
             np.copyto(found[points], number if numbers else at[elements[1:]], where=better)
         return found
 
-    def spread_numbers(self, grad: Array, numbers: Array, out: Array) -> None:
-        """Adds each gradient to the element whose place in the kernel is given."""
+    def spread_chosen(self, grad: Array, chosen: Array, out: Array) -> None:
+        """Adds each gradient to the element of its window that is chosen.
+
+        Args:
+            grad: of shape (planes, *points), FLOAT.
+            chosen: BOOL, of shape (planes, places, *points).
+            out: of shape (planes, *plane).
+        """
+        words = grad.view(np.int32)
         for number, points, elements in self.meetings():
+            # By the bits, because what is infinite, times 0, is NaN.
+            flags = np.negative(chosen[:, number][points].view(np.int8))
             target = out[elements]
-            np.add(target, grad[points] * (numbers[points] == number), out=target)
+            np.add(target, np.bitwise_and(words[points], flags).view(np.float32), out=target)
 
     # --- sums ---------------------------------------------------------------------------------------
 
@@ -177,6 +186,11 @@ class Shares:
 def mean_shares(planes: Array, out: Array) -> None:
     """Writes the mean of each part of each plane."""
     rows, columns = _shares(planes.shape, out.shape)
+    if columns.parts == 1:  # parts lie in one piece each
+        for part, cut in rows.cuts():
+            whole = planes[..., cut, :].reshape(*planes.shape[:-2], -1)
+            np.divide(np.add.reduce(whole, axis=-1), whole.shape[-1], out=out[..., part, 0])
+        return
     halfway = np.empty((*out.shape[:-1], planes.shape[-1]), np.float32)
     for part, cut in rows.cuts():
         np.mean(planes[..., cut, :], axis=-2, out=halfway[..., part, :])
