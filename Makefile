@@ -18,7 +18,7 @@ COVERAGE := 95
 JOBS    ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test chaos coverage test-cpp test-node container lint bench generate format hardware clean
+.PHONY: help demo serve test chaos soak coverage test-cpp test-node container lint bench generate format hardware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +36,13 @@ test: lint ## Run lint, then every test but those of `make chaos`
 	$(PYTEST) --ignore tests/cpp --ignore tests/chaos
 	$(MAKE) --no-print-directory test-cpp test-node
 
-chaos: $(DEV) ## Break connections, kill servers and clients, run out of memory: a minute or two
-	$(BIN)/python -m pytest tests/chaos
+chaos: $(DEV) ## Break connections, kill servers and clients, run out of memory: half a minute; CHAOS_LONG=1 for an hour
+	$(PYTEST) tests/chaos
+
+SOAK_SECONDS ?= 1800
+
+soak: $(DEV) ## Run clients of every kind at once for SOAK_SECONDS (1800), and tell latencies and growth
+	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -s tests/soak/test_mixed.py
 
 coverage: $(DEV) ## Run the Python tests, and check that they reach 95 % of the lines; takes twice as long
 	$(PYTEST) --ignore tests/cpp --ignore tests/chaos --cov --cov-report=term --cov-fail-under=$(COVERAGE)

@@ -1,4 +1,4 @@
-"""How long these tests go on: a few examples in the default suite, thousands with ``make chaos``."""
+"""Servers for faults: one in this process, and one in a process of its own."""
 
 from __future__ import annotations
 

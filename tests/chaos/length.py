@@ -1,4 +1,4 @@
-"""How much of the chaos: a short form in the default suite, the long one with ``make chaos``."""
+"""How much of the chaos: half a minute with ``make chaos``, an hour with ``CHAOS_LONG=1``."""
 
 from __future__ import annotations
 

@@ -145,7 +145,9 @@ def test_contexts_that_do_not_exist(furnished: Caller, other: Caller) -> None:
         for request in (pb.MallocRequest(bytes=1), plus(), pb.RenewContextRequest(), run(1)):
             request.context_id = context_id
             error = refused(furnished, request, HandleNotFoundError, parameter="context_id")
-            assert error.message == "context does not exist in this context"
+            assert error.message == (
+                "the context does not exist, or has ended: destroyed, or silent for longer than its lease"
+            )
 
 
 def test_ids_of_before_a_restart(stubs: Stubs) -> None:

@@ -16,7 +16,7 @@ from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2 as operator_pb
 from aclnn_server.backends.base import Device
 from aclnn_server.sessions.context import Context, Session
-from aclnn_server.sessions.handles import unknown
+from aclnn_server.sessions.handles import unknown_context
 from aclnn_server.sessions.limits import Usage
 from aclnn_server.sessions.meters import ContextMeter, Tally, failure_of
 from aclnn_server.sessions.registry import Registry
@@ -142,7 +142,7 @@ class Call:
         if self.submitted is None:
             return self._keep(self.registry.context(request.context_id, self.tenant))
         if self.submitted.closed or request.context_id not in ("", self.submitted.id):
-            raise unknown("context", "context_id")
+            raise unknown_context()
         return self.submitted
 
     def session(self, request: _Streamed) -> Session:
@@ -153,7 +153,7 @@ class Call:
         context_id = getattr(request, "context_id", "")
         if self.submitted is not None:
             if context_id and context_id != self.submitted.id:
-                raise unknown("context", "context_id")
+                raise unknown_context()
             return self.submitted.session(request.stream_id)
         if context_id:
             return self._keep(self.registry.context(context_id, self.tenant)).session(

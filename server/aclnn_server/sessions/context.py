@@ -22,7 +22,7 @@ from aclnn_server.sessions.answers import Answers
 from aclnn_server.sessions.batches import Batches
 from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.executors import Executor
-from aclnn_server.sessions.handles import Handles, check_room, unknown
+from aclnn_server.sessions.handles import Handles, check_room, unknown, unknown_context
 from aclnn_server.sessions.limits import Usage
 from aclnn_server.sessions.memory import Account, Buffer
 from aclnn_server.sessions.meters import ContextMeter
@@ -473,4 +473,4 @@ class Context:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise unknown("context", "context_id")
+            raise unknown_context()

@@ -89,6 +89,14 @@ def unknown(what: str, parameter: str = "", operator: str = "") -> HandleNotFoun
     )
 
 
+def unknown_context() -> HandleNotFoundError:
+    """The error for a context that does not exist, is another token's or has ended: the same for all."""
+    return HandleNotFoundError(
+        "the context does not exist, or has ended: destroyed, or silent for longer than its lease",
+        parameter="context_id",
+    )
+
+
 def check_room(count: int, limit: int, what: str, owner: str = "context") -> None:
     """Checks that one more object may exist.
 

@@ -18,7 +18,7 @@ from aclnn_server.backends.base import Device
 from aclnn_server.sessions.batches import KeptAnswers
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.environment import Environment
-from aclnn_server.sessions.handles import check_room, unknown
+from aclnn_server.sessions.handles import check_room, unknown, unknown_context
 from aclnn_server.sessions.limits import Limits, Usage
 from aclnn_server.sessions.meters import Meters
 from aclnn_server.sessions.rates import Arrivals
@@ -146,7 +146,7 @@ class Registry:
         session = context.add_session(self._new_id())
         with self._lock:
             if context.id not in self._contexts:
-                raise unknown("context", "context_id")  # destroyed meanwhile, the stream with it
+                raise unknown_context()  # destroyed meanwhile, the stream with it
             self._sessions[session.id] = session
         return session
 
@@ -191,7 +191,7 @@ class Registry:
             return SessionLostError(
                 f"the {what} is of before the server's restart; open a new context"
             )
-        return unknown(what, f"{what}_id")
+        return unknown_context() if what == "context" else unknown(what, f"{what}_id")
 
     # --- ending -----------------------------------------------------------------------------------
 

@@ -1,0 +1,86 @@
+"""Clients of every kind at once, over a network that fails, for ``SOAK_SECONDS``: ``make soak`` is long."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from aclnn_server.cli.server_process import ServerProcess
+from tests.chaos.proxy import Proxy
+from tests.held import TOLERATED_HANDLES, Held, settled
+from tests.soak.crowd import CLIENTS, Crowd
+from tests.soak.measures import growth
+
+SECONDS = float(os.environ.get("SOAK_SECONDS", "15"))
+"""How long they work; a quarter of it is the warm-up, in which pools and caches fill."""
+PROGRESS_SECONDS = 10.0
+MIB = 1 << 20
+TOLERATED_BYTES = 16 * MIB
+"""Growth of the server's memory after the warm-up, by least squares, however long it lasts."""
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(300 + 2 * SECONDS)]
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerProcess]:
+    """The server. Its allocator gives back at once what is freed, so that what stays is in use."""
+    for name, value in (("ARENA_MAX", 1), ("MMAP_THRESHOLD_", 2**16), ("TRIM_THRESHOLD_", 2**16)):
+        monkeypatch.setenv(f"MALLOC_{name}", str(value))
+    rates = ("--client-context-rate", "0", "--context-rate", "0")
+    with ServerProcess("--lease-seconds", "15", "--workers", "2", *rates) as process:
+        yield process
+    assert process.exit_code == 0
+    assert "failed unexpectedly" not in process.log, process.log[-5000:]
+
+
+def watch(crowd: Crowd, proxy: Proxy, pid: int) -> list[tuple[float, Held]]:
+    """Lets the crowd work, and tells how it goes; gives what the server held, by time."""
+    samples: list[tuple[float, Held]] = []
+    begin = told = time.monotonic()
+    while (now := time.monotonic()) < begin + SECONDS and not crowd.failures:
+        held = Held.by(pid)
+        samples.append((now - begin, held))
+        if now - told >= PROGRESS_SECONDS:
+            told = now
+            done = sum(crowd.latencies.count(kind) for kind in CLIENTS)
+            print(  # noqa: T201 - progress, for whoever asks with -s
+                f"{now - begin:6.0f} s: {done} done, {len(proxy.happened)} faults, "
+                f"{crowd.killed} clients killed; {held.resident_bytes / MIB:.0f} MiB, "
+                f"{held.threads} threads, {held.files} files",
+                flush=True,
+            )
+        time.sleep(0.1)  # between two samples
+    return samples
+
+
+def test_clients_of_every_kind_at_once(process: ServerProcess) -> None:
+    """Results are right, and memory, threads and files stay what they were when it was warm."""
+    pid = process._process.pid
+    with Proxy(process.address) as proxy:
+        crowd = Crowd(process.address, proxy, seed=int(os.environ.get("SOAK_SEED", "0")))
+        crowd.start()
+        try:
+            samples = watch(crowd, proxy, pid)
+        finally:
+            crowd.stop()
+    for failure in crowd.failures:
+        raise failure
+    warm = [(at, held) for at, held in samples if at >= SECONDS / 4]
+    grown = growth([(at, held.resident_bytes) for at, held in warm])
+    print(  # noqa: T201
+        f"\n{crowd.latencies.table()}\n{len(proxy.happened)} faults, {crowd.killed} clients killed; "
+        f"in {warm[-1][0] - warm[0][0]:.0f} s memory grew by {grown / MIB:.2f} MiB"
+    )
+    assert grown <= TOLERATED_BYTES
+    half = len(warm) // 2
+    for what in ("threads", "files"):
+        first, second = (
+            max(getattr(held, what) for _, held in part) for part in (warm[:half], warm[half:])
+        )
+        assert second <= first + TOLERATED_HANDLES, what
+    assert all(crowd.latencies.count(kind) for kind in CLIENTS)
+    assert crowd.killed
+    assert len(proxy.happened) > SECONDS / 10
+    settled(process.address, pid, samples[0][1].files)
