@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.cases import (
+    activations,
     attention,
     bits,
     drawing,
     foreach,
     forms,
+    indexing,
     losses,
     movement,
     networks,
     norm_gradients,
     optimizers,
+    ordering,
     pointwise,
     products,
     reductions,
@@ -25,6 +28,7 @@ from benchmarks.cases.case import Case
 FAMILIES = (
     pointwise,
     forms,
+    activations,
     bits,
     foreach,
     losses,
@@ -36,6 +40,8 @@ FAMILIES = (
     attention,
     optimizers,
     movement,
+    indexing,
+    ordering,
     drawing,
 )
 

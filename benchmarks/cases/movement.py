@@ -21,8 +21,6 @@ def cases() -> Iterator[Case]:
     yield from _joined(x, out)
     yield from _filled(out)
     yield from _cut(x, out)
-    yield from _indexed(x, out)
-    yield _scattered(x, out)
 
 
 def _casts(x: Array) -> Iterator[Case]:
@@ -83,28 +81,3 @@ def _filled(out: Array) -> Iterator[Case]:
 def _cut(x: Array, out: Array) -> Iterator[Case]:
     yield Case("Triu", (x, 0, out), lambda: np.triu(x))
     yield Case("Tril", (x, 0, out), lambda: np.tril(x))
-
-
-def _indexed(x: Array, out: Array) -> Iterator[Case]:
-    index = np.random.default_rng(2).integers(0, SIDE, SIDE)
-    for dim in (0, 1):
-        yield Case(
-            "IndexSelect", (x, dim, index, out), partial(np.take, x, index, dim), f"dim {dim}"
-        )
-    square, room = index.reshape(32, 32), np.empty((32, 32, SIDE), np.float32)
-    yield Case("GatherV2", (x, 0, square, room), lambda: np.take(x, square, 0), "rows")
-    flat, many = x.reshape(-1), np.random.default_rng(3).integers(0, x.size, x.size)
-    one = np.empty_like(flat)
-    yield Case("GatherV2", (flat, 0, many, one), lambda: np.take(flat, many), "elements")
-    yield Case("Embedding", (x, index, out), lambda: x[index])
-
-
-def _scattered(x: Array, out: Array) -> Case:
-    places, columns = np.random.default_rng(4).integers(0, SIDE, x.shape), np.arange(SIDE)[None]
-
-    def expression() -> Array:
-        sums = x.copy()
-        np.add.at(sums, (places, columns), x)
-        return sums
-
-    return Case("ScatterAdd", (x, 0, places, x, out), expression)

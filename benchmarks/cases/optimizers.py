@@ -1,4 +1,4 @@
-"""Steps of optimisers."""
+"""Steps of optimisers, and of the scale of losses."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from benchmarks.cases.case import ELEMENTS, Array, Case, f, floats
 def cases() -> Iterator[Case]:
     yield _adam_w()
     yield from _adam_w_after_steps()
+    yield _scale()
 
 
 def _moments(first: Array, second: Array, grad: Array) -> tuple[Array, Array]:
@@ -54,3 +55,16 @@ def _adam_w_after_steps() -> Iterator[Case]:
     yield Case("ApplyAdamWV2", (*ours, None, grad, *numbers, False, False), plain)
     limited = (*others, largest.copy(), grad, *numbers, True, False)
     yield Case("ApplyAdamWV2", limited, bounded, "amsgrad")
+
+
+def _scale() -> Case:
+    scale, found, good = np.full(1, 1024, f), np.zeros(1, f), np.full(1, 7, np.int32)
+
+    def expression() -> object:
+        if found[0]:
+            return scale * f(0.5), np.zeros_like(good)
+        grows = good + 1 == 2000
+        return np.where(grows, scale * 2, scale), np.where(grows, 0, good + 1)
+
+    arguments = (scale, good, found, 2.0, 0.5, 2000, np.empty(1, f), np.empty(1, np.int32))
+    return Case("AmpUpdateScale", arguments, expression)
