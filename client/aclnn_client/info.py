@@ -97,6 +97,8 @@ class ParameterInfo:
     """Whether null is allowed."""
     dtypes: tuple[DType, ...] = ()
     """Element types allowed on the server, for tensors; empty where not known."""
+    shaped_by_data: bool = False
+    """Whether it is an output that is given as large as it may become, and takes its shape from the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +141,21 @@ class OperatorInfo:
             f"aclnnStatus {self.name}GetWorkspaceSize({', '.join(arguments)});",
             outputs=[parameter.name for parameter in self.parameters if parameter.output],
             optional=[parameter.name for parameter in self.parameters if parameter.optional],
+            shaped_by_data=[row.name for row in self.parameters if row.shaped_by_data],
         )
 
 
 def _parameter(message: operator_pb.Parameter) -> ParameterInfo:
     known = (dtypes.from_number(number) for number in message.data_types)
     allowed = tuple(dtype for dtype in known if dtype is not None)
-    return ParameterInfo(message.name, message.c_type, message.output, message.optional, allowed)
+    return ParameterInfo(
+        message.name,
+        message.c_type,
+        message.output,
+        message.optional,
+        allowed,
+        message.shaped_by_data,
+    )
 
 
 # --- asking -----------------------------------------------------------------------------------------

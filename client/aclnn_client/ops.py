@@ -20196,6 +20196,13 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 """Of each operator: the C prototype of phase one, the parameters that it writes to, and those that
 may be null; what :func:`aclnn.signatures.parse` takes."""
 
+SHAPED_BY_DATA: Mapping[str, tuple[str, ...]] = {
+    "aclnnMaskedSelect": ("out",),
+    "aclnnNonzero": ("out",),
+    "aclnnNonzeroV2": ("out",),
+}
+"""The outputs whose shape only the run tells, of those operators that have some."""
+
 
 PYTHONIC: Mapping[str, Pythonic] = {
     "abs": Pythonic(

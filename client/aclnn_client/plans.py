@@ -47,10 +47,11 @@ class Plans:
 @functools.cache
 def known_signature(operator: str) -> Signature | None:
     """The signature of an operator of this distribution; ``None`` for any other."""
-    from aclnn_client.ops import SIGNATURES
+    from aclnn_client.ops import SHAPED_BY_DATA, SIGNATURES
 
     row = SIGNATURES.get(operator)
     if row is None:
         return None
     prototype, outputs, optional = row
-    return parse(prototype, outputs=outputs, optional=optional)
+    shaped = SHAPED_BY_DATA.get(operator, ())
+    return parse(prototype, outputs=outputs, optional=optional, shaped_by_data=shaped)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -11,12 +12,12 @@ import numpy as np
 from aclnn.arguments import TensorArgument, encode_tensor
 from aclnn.dtypes import DType
 from aclnn.errors import InvalidParameterError, OutOfMemoryError, UnsupportedError
-from aclnn.tensors import TensorSpec
+from aclnn.tensors import TensorSpec, contiguous_strides
 from aclnn.v1 import tensor_pb2
 from aclnn_client import arrays
 from aclnn_client.arrays import Array, ArrayLike
 from aclnn_client.buffer import AnyBuffer, Buffer
-from aclnn_client.pending import run
+from aclnn_client.pending import Pending, run
 from aclnn_client.phases import argument
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class AnyTensor(Generic[BufferT]):
         """How it lies over its storage."""
         self.buffer = buffer
         """Buffer that begins with its storage."""
+        self.shaping: Pending | None = None
+        """Phase two of an operator that is to tell the shape, until it has."""
 
     @property
     def context(self) -> AnyContext[Any, Any, Any, Any]:
@@ -100,6 +103,14 @@ class AnyTensor(Generic[BufferT]):
         """Frees its buffer, and so every tensor over it."""
         self.buffer.free()
 
+    def take_shape(self, shape: tuple[int, ...]) -> None:
+        """Takes a smaller shape, whose elements are the first of the view, in C order: what an operator
+        tells whose results are as large as their elements make them."""
+        strides = contiguous_strides(shape) if self.spec.is_contiguous else self.spec.strides
+        self.spec = replace(self.spec, shape=shape, strides=strides)
+        for name in ("argument", "plan_key"):
+            self.__dict__.pop(name, None)
+
     def as_argument(self) -> TensorArgument:
         """The tensor as it travels."""
         return TensorArgument(self.spec, None, self.buffer.buffer_id)
@@ -117,6 +128,8 @@ class AnyTensor(Generic[BufferT]):
 
     async def download(self, out: Array | None = None, *, progress: bool = False) -> Array:
         """What the twins' ``numpy`` does."""
+        if self.shaping is not None:
+            await self.shaping
         spec = self.spec
         try:
             array = arrays.result_array(spec, out)

@@ -198,8 +198,13 @@ class Executor:
     ) -> None:
         commands = self.context.commands
         posted = commands.posted("execute", request, place=stream.stream_id)
+        tensors = self._call.tensors | bound
+        if shaped := _shaped(self._call.signature, tensors):
+            posted.call_when_done(lambda: _take_shapes(posted, shaped))
+        for tensor in shaped.values():
+            tensor.shaping = posted
         commands.submit(posted, hold=hold, linger=True)
-        stream.note_work(*(tensor.buffer for tensor in (self._call.tensors | bound).values()))
+        stream.note_work(*(tensor.buffer for tensor in tensors.values()))
         if not self.repeatable:
             self._ended = True
             self._call.tensors = {}  # the queued work holds their memory now
@@ -243,6 +248,25 @@ class Executor:
     def __del__(self) -> None:
         if not self._ended:
             self.context.commands.abandon("destroy_executor", self.executor_id)
+
+
+_Tensors = dict[tuple[int, int], AnyTensor[Any]]
+
+
+def _shaped(signature: Signature, tensors: _Tensors) -> _Tensors:
+    """The outputs whose shape only the run tells."""
+    rows = enumerate(signature.parameters)
+    positions = [position for position, row in rows if row.shaped_by_data]
+    return {(position, 0): tensors[position, 0] for position in positions}
+
+
+def _take_shapes(phase_two: Pending, outputs: _Tensors) -> None:
+    """Gives outputs the shapes that phase two tells; where it failed they stay as they are."""
+    for told in () if phase_two.answer is None else phase_two.answer.shapes:  # type: ignore[attr-defined]
+        outputs[told.argument, told.element].take_shape(tuple(told.shape))
+    for tensor in outputs.values():
+        if tensor.shaping is phase_two:
+            tensor.shaping = None
 
 
 def get_workspace_size(

@@ -37,12 +37,12 @@ class Call:
     tensors: dict[tuple[int, int], AnyTensor[Any]] = field(default_factory=dict)
     """Tensors with a buffer, by position of the argument and in its list."""
     others: dict[tuple[int, int], TensorSpec] = field(default_factory=dict)
-    """Specs of tensors without a buffer, likewise."""
+    """Specs of tensors without a buffer, and of those that a run may give another shape, likewise."""
 
     @property
     def specs(self) -> dict[tuple[int, int], TensorSpec]:
         """Specs of all tensors, likewise."""
-        return self.others | {slot: tensor.spec for slot, tensor in self.tensors.items()}
+        return {slot: tensor.spec for slot, tensor in self.tensors.items()} | self.others
 
 
 def tensors_of(values: Iterable[object]) -> Iterator[AnyTensor[Any]]:
@@ -87,6 +87,8 @@ def encode(signature: Signature, values: Sequence[object]) -> Call:
     for position, (parameter, given) in enumerate(zip(signature.parameters, values, strict=True)):
         if isinstance(given, AnyTensor) and parameter.kind is Kind.TENSOR:
             call.tensors[position, 0] = given
+            if parameter.shaped_by_data:
+                call.others[position, 0] = given.spec
             call.arguments.append(given.argument)
             key.append(given.plan_key)
             continue

@@ -108,6 +108,8 @@ class Parameter:
     """Whether the operator writes to it; a tensor that is updated in place is an output too."""
     optional: bool = False
     """Whether null is allowed."""
+    shaped_by_data: bool = False
+    """Whether it is an output that is given as large as it may become: the run tells how large it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,11 @@ _SUFFIX = "GetWorkspaceSize"
 
 
 def parse(
-    text: str, *, outputs: Collection[str] | None = None, optional: Collection[str] = ()
+    text: str,
+    *,
+    outputs: Collection[str] | None = None,
+    optional: Collection[str] = (),
+    shaped_by_data: Collection[str] = (),
 ) -> Signature:
     """Parses the C prototype of one phase one.
 
@@ -181,10 +187,11 @@ def parse(
         outputs: names of the parameters that the operator writes to; ``None`` guesses them, see
             :func:`guess_outputs`.
         optional: names of the pointers that may be null, besides those whose names say so.
+        shaped_by_data: names of the outputs whose shape only the run tells.
 
     Raises:
-        PrototypeError: the text is no such prototype, or has no parameter that `outputs` or
-            `optional` names.
+        PrototypeError: the text is no such prototype, or has no parameter that `outputs`, `optional` or
+            `shaped_by_data` names.
         UnknownTypeError: a parameter has a type that no known operator has.
         TrailingParametersError: the last two parameters are not workspaceSize and executor.
     """
@@ -197,7 +204,7 @@ def parse(
     try:
         parameters = tuple(_parameters(match[2]))
         written = guess_outputs(name, parameters) if outputs is None else outputs
-        return Signature(name, _marked(parameters, written, optional))
+        return Signature(name, _marked(parameters, written, optional, shaped_by_data))
     except SignatureError as error:
         error.args = (f"{match[1]}: {error}",)
         raise
@@ -259,9 +266,12 @@ def _type_and_name(text: str) -> tuple[str, str]:
 
 
 def _marked(
-    parameters: Sequence[Parameter], outputs: Collection[str], optional: Collection[str]
+    parameters: Sequence[Parameter],
+    outputs: Collection[str],
+    optional: Collection[str],
+    shaped: Collection[str],
 ) -> tuple[Parameter, ...]:
-    """The parameters with `output` and `optional` set."""
+    """The parameters with `output`, `optional` and `shaped_by_data` set."""
     names = [parameter.name for parameter in parameters]
     if len(set(names)) < len(names):
         raise PrototypeError(f"two parameters have the same name: {', '.join(names)}")
@@ -269,9 +279,16 @@ def _marked(
     pointers = {parameter.name for parameter in parameters if parameter.kind.pointer}
     if strangers := sorted({*outputs} - tensors | {*optional} - pointers):
         raise PrototypeError(f"no tensor to write to, or no pointer that may be null: {strangers}")
+    if strangers := sorted({*shaped} - {*outputs}):
+        raise PrototypeError(f"no outputs whose shape the run could tell: {strangers}")
     nullable = {name for name in pointers if name in optional or _OPTIONAL.search(name)}
     return tuple(
-        replace(parameter, output=parameter.name in outputs, optional=parameter.name in nullable)
+        replace(
+            parameter,
+            output=parameter.name in outputs,
+            optional=parameter.name in nullable,
+            shaped_by_data=parameter.name in shaped,
+        )
         for parameter in parameters
     )
 

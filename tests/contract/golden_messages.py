@@ -56,6 +56,7 @@ OPERATOR = operator.OperatorInfo(
             output=True,
             optional=True,
             data_types=[tensor.DATA_TYPE_FLOAT, tensor.DATA_TYPE_BF16],
+            shaped_by_data=True,
         )
     ],
     summary="s",
@@ -213,10 +214,11 @@ GOLDEN: list[tuple[str, Message, str]] = [
         operator.ExecuteResponse(
             outputs=[operator.Output(argument=5, element=1, tensor=INLINE)],
             timing=operator.Timing(queue_ns=1, copy_in_ns=2, run_ns=3, copy_out_ns=4),
+            shapes=[operator.OutputShape(argument=2, element=1, shape=[3, 300])],
         ),
         """
         0a2e080510011a28080110011a020201220b01ffffffffffffffffff0128013201033a0c000102030405
-        060708090a0b12080801100218032004
+        060708090a0b120808011002180320041a09080210011a0303ac02
         """,
     ),
     (
@@ -229,8 +231,8 @@ GOLDEN: list[tuple[str, Message, str]] = [
         "ListOperatorsResponse",
         operator.ListOperatorsResponse(operators=[OPERATOR]),
         """
-        0a460a0861636c6e6e41627312200a0473656c661210636f6e73742061636c54656e736f722a18012001
-        2a0201101a01732201642a056e756d70792a046e756c6c3201723a027b7d
+        0a480a0861636c6e6e41627312220a0473656c661210636f6e73742061636c54656e736f722a18012001
+        2a02011030011a01732201642a056e756d70792a046e756c6c3201723a027b7d
         """,
     ),
     (

@@ -78,3 +78,8 @@ def test_errors(address: str) -> None:
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.c*")))
 def test_every_example_is_run_here(name: str) -> None:
     assert f'"{name}"' in Path(__file__).read_text("utf-8")
+
+
+def test_a_result_that_is_as_large_as_its_elements_make_it(address: str) -> None:
+    program = building.program(Path(__file__).parent / "programs/masked_select.cc")
+    assert building.run((str(program),), address).splitlines() == ["[3] 1 3 4", "[8] "]

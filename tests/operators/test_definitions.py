@@ -61,7 +61,9 @@ def test_checks_name_parameters_that_exist(operator: Operator) -> None:
 @EVERY
 def test_client_has_it_as_it_is_here(operator: Operator) -> None:
     text, outputs, optional = ops.SIGNATURES[operator.name]
-    assert parse(text, outputs=outputs, optional=optional) == operator.signature
+    shaped = ops.SHAPED_BY_DATA.get(operator.name, ())
+    found = parse(text, outputs=outputs, optional=optional, shaped_by_data=shaped)
+    assert found == operator.signature
     assert callable(getattr(ops, operator.name))
     if operator.python:
         assert ops.PYTHONIC[operator.python.name] == operator.python

@@ -124,7 +124,7 @@ def test_no_dimensions_no_elements_and_one_element(
         return  # they leave an output as it is; and a small integer may be 7
     if 0 in shape and operator.name in ("aclnnMax", "aclnnMin"):
         return
-    if operator.shaped_by_data:
+    if any(row.shaped_by_data for row in operator.signature.parameters):
         return  # what is behind the result is left as it is
     for name, array in made.outputs.items():
         assert not ((array == 7) & (before[name] == 7)).any()

@@ -8,7 +8,15 @@ import {
   SynchronizeStreamRequest,
 } from "./generated/messages/aclnn/v1/device_service.js";
 import { DestroyExecutorRequest } from "./generated/messages/aclnn/v1/operator_service.js";
-import { CONTEXT, command, Failures, type Name, type Pending, type RequestOf } from "./pending.js";
+import {
+  type AnswerOf,
+  CONTEXT,
+  command,
+  Failures,
+  type Name,
+  type Pending,
+  type RequestOf,
+} from "./pending.js";
 import type { Submitter, WaitOptions } from "./submit.js";
 
 /** Bytes of one chunk of a large transfer. */
@@ -73,7 +81,7 @@ export class Commands {
   }
 
   /** Prepares what {@link post} sends. */
-  posted<N extends Name>(name: N, request: RequestOf<N>, place = CONTEXT): Pending {
+  posted<N extends Name>(name: N, request: RequestOf<N>, place = CONTEXT): Pending<AnswerOf<N>> {
     return command(name, request, { onError: this.keeping(name, place) });
   }
 

@@ -156,7 +156,9 @@ export class Executor {
       bindings: bound.map(([binding]) => binding),
       ...(workspace && { workspace }),
     });
-    commands.post("execute", request, stream.streamId);
+    const posted = commands.posted("execute", request, stream.streamId);
+    this.shape(posted, new Map([...this.tensors, ...bound.map(placed)]));
+    commands.submit([posted]);
     stream.noteWork(
       [...this.tensors.values(), ...bound.map(([, tensor]) => tensor)].map((row) => row.buffer),
     );
@@ -165,6 +167,20 @@ export class Executor {
       this.tensors = new Map(); // the queued work holds their memory now
     }
     await commands.room();
+  }
+
+  /** Lets outputs whose shape only the run tells take it from the answer. */
+  private shape(posted: Pending<AnswerOf<"execute">>, tensors: Map<string, Tensor>): void {
+    this.signature.parameters.forEach(({ shapedByData }, argument) => {
+      if (!shapedByData) return;
+      const told = new Promise<readonly number[] | undefined>((resolve) => {
+        posted.whenDone(() => {
+          const row = posted.answer?.shapes.find((shape) => shape.argument === argument);
+          resolve(row?.shape.map(Number));
+        });
+      });
+      tensors.get(slot(argument, 0))?.takeShape(told);
+    });
   }
 
   private bind(name: string, given: Tensor | readonly Tensor[]): [Binding, Tensor][] {
@@ -218,4 +234,9 @@ export function workspaceOf(
     refuse("workspace", "belongs to another context than the executor", executor.operator);
   }
   return Workspace.create({ bufferId: workspace.bufferId, bytes });
+}
+
+/** A bound tensor by its place in the call. */
+function placed([{ argument, element }, tensor]: [Binding, Tensor]): [string, Tensor] {
+  return [slot(argument, element), tensor];
 }

@@ -53,6 +53,8 @@ export interface ParameterInfo {
   readonly cType: string;
   readonly output: boolean;
   readonly optional: boolean;
+  /** Whether it is an output that is given as large as it may become, and takes its shape from the run. */
+  readonly shapedByData: boolean;
   /** Element types allowed, for tensors; empty where not known. */
   readonly dtypes: readonly DType[];
 }
@@ -165,24 +167,28 @@ export async function askOperator(
 
 function operatorInfo(message: OperatorMessage): OperatorInfo {
   const { name, summary, description, backends, refusedBecause } = message;
-  const parameters = message.parameters.map(({ name, cType, output, optional, dataTypes }) => ({
-    name,
-    cType,
-    output,
-    optional,
-    dtypes: dataTypes.map(dtypeOf).filter((type) => type !== undefined),
-  }));
+  const parameters = message.parameters.map(
+    ({ name, cType, output, optional, dataTypes, shapedByData }) => ({
+      name,
+      cType,
+      output,
+      optional,
+      shapedByData,
+      dtypes: dataTypes.map(dtypeOf).filter((type) => type !== undefined),
+    }),
+  );
   const oneLine = formOf(message.oneLine, name);
   return { name, parameters, summary, description, backends, refusedBecause, oneLine };
 }
 
 /** Parameters as a signature is made of them. */
 export function rowsOf(info: OperatorInfo): ParameterRow[] {
-  return info.parameters.map(({ cType, name, output, optional }) => [
+  return info.parameters.map(({ cType, name, output, optional, shapedByData }) => [
     cType,
     name,
     output,
     optional,
+    shapedByData,
   ]);
 }
 

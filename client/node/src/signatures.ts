@@ -4,12 +4,16 @@ import { InvalidParameterError } from "./errors.js";
 import { FORMS, SIGNATURES } from "./generated/catalogue.js";
 import { KIND_OF_C_TYPE, type Kind } from "./kinds.js";
 
-/** A parameter as the generated catalogue has it: C type, name, whether written, whether it may be null. */
+/**
+ * A parameter as the generated catalogue has it: C type, name, whether written, whether it may be null, whether
+ * only the run tells its shape.
+ */
 export type ParameterRow = readonly [
   cType: string,
   name: string,
   output: boolean,
   optional: boolean,
+  shapedByData?: boolean,
 ];
 
 /** One parameter of phase one. */
@@ -24,6 +28,8 @@ export interface Parameter {
   readonly output: boolean;
   /** Whether null is allowed. */
   readonly optional: boolean;
+  /** Whether it is an output that is given as large as it may become: the run tells how large it is. */
+  readonly shapedByData: boolean;
 }
 
 /** An operator's name and the parameters of its phase one. */
@@ -63,7 +69,7 @@ export interface Form {
  * @throws InvalidParameterError 161002: a parameter has a C type that this version does not know.
  */
 export function signatureOf(name: string, rows: readonly ParameterRow[]): Signature {
-  const parameters = rows.map(([cType, parameter, output, optional]) => {
+  const parameters = rows.map(([cType, parameter, output, optional, shapedByData = false]) => {
     const kind = KIND_OF_C_TYPE.get(cType.replace(/^const /, ""));
     if (kind === undefined) {
       throw new InvalidParameterError(
@@ -74,7 +80,7 @@ export function signatureOf(name: string, rows: readonly ParameterRow[]): Signat
         },
       );
     }
-    return { name: parameter, cType, kind, output, optional };
+    return { name: parameter, cType, kind, output, optional, shapedByData };
   });
   return { name, parameters };
 }

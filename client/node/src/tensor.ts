@@ -7,7 +7,7 @@ import type { Context } from "./context.js";
 import type { DType } from "./dtypes.js";
 import { Argument } from "./generated/messages/aclnn/v1/tensor.js";
 import { refuse, shown } from "./refusing.js";
-import type { TensorSpec } from "./spec.js";
+import { TensorSpec } from "./spec.js";
 import type { WaitOptions } from "./submit.js";
 import { upload } from "./transfer.js";
 import { checkPlain, fromSpan, toSpan } from "./views.js";
@@ -16,14 +16,20 @@ import { checkPlain, fromSpan, toSpan } from "./views.js";
 export class Tensor {
   /** The tensor as it stands in a request; written when it is first used. */
   private encoded: Uint8Array | undefined;
+  /** Phase two of an operator that is to tell the shape, until it has. */
+  private shaping: Promise<void> | undefined;
 
   /** Lays a tensor over a buffer; made by `context.createTensor` and the like. */
   constructor(
-    /** How it lies over its storage. */
-    readonly spec: TensorSpec,
+    private layout: TensorSpec,
     /** Buffer that begins with its storage. */
     readonly buffer: DeviceBuffer,
   ) {}
+
+  /** How it lies over its storage. */
+  get spec(): TensorSpec {
+    return this.layout;
+  }
 
   /** Context that it belongs to. */
   get context(): Context {
@@ -76,6 +82,22 @@ export class Tensor {
     return this.encoded;
   }
 
+  /**
+   * Takes a smaller shape once it is told, and none where nothing is: the elements are the first of the view, in C
+   * order. What an operator does to its result that is as large as its elements make it.
+   */
+  takeShape(told: Promise<readonly number[] | undefined>): void {
+    const shaping = told.then((shape) => {
+      if (this.shaping === shaping) this.shaping = undefined;
+      if (shape === undefined) return;
+      const { dtype, offset, storageShape, format, isContiguous, strides } = this.layout;
+      const kept = isContiguous ? undefined : strides;
+      this.layout = new TensorSpec(dtype, shape, kept, offset, storageShape, format);
+      this.encoded = undefined;
+    });
+    this.shaping = shaping;
+  }
+
   /** Frees its buffer, and so every tensor over it. */
   free(): void {
     this.buffer.free();
@@ -98,6 +120,7 @@ export class Tensor {
 
   /** As {@link read}, with shape and element type. */
   async array(options?: WaitOptions): Promise<NdArray> {
+    await this.shaping;
     const { spec } = this;
     checkPlain(spec);
     if (spec.elements === 0) return NdArray.zeros(spec.shape, spec.dtype);

@@ -112,7 +112,11 @@ test("what a number is as an aclScalar", () => {
 
 test("arguments of every kind, at their limits", () => {
   const encode = (kind: Kind, given: unknown) =>
-    plainArgument({ name: "p", cType: "T", kind, output: false, optional: false }, given, "aclnnX");
+    plainArgument(
+      { name: "p", cType: "T", kind, output: false, optional: false, shapedByData: false },
+      given,
+      "aclnnX",
+    );
   const good: [Kind, unknown, unknown][] = [
     ["int64Value", -(2n ** 63n), -(2n ** 63n)],
     ["int64Value", 5, 5n],

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from aclnn.v1 import tensor_pb2 as aclnn_dot_v1_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x61\x63lnn/v1/operator_service.proto\x12\x08\x61\x63lnn.v1\x1a\x15\x61\x63lnn/v1/tensor.proto\"\xb7\x01\n\x17GetWorkspaceSizeRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x13\n\x0b\x65xecutor_id\x18\x03 \x01(\x04\x12\x10\n\x08operator\x18\x04 \x01(\t\x12%\n\targuments\x18\x05 \x03(\x0b\x32\x12.aclnn.v1.Argument\x12\x12\n\nrepeatable\x18\x06 \x01(\x08\x12\x13\n\x0btraceparent\x18\x07 \x01(\t\"H\n\x18GetWorkspaceSizeResponse\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\x04\x12\x17\n\x0fworkspace_bytes\x18\x02 \x01(\x04\"=\n\tWorkspace\x12\x11\n\tbuffer_id\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"s\n\x07\x42inding\x12\x10\n\x08\x61rgument\x18\x01 \x01(\r\x12\x0f\n\x07\x65lement\x18\x02 \x01(\r\x12\x0e\n\x04\x64\x61ta\x18\x03 \x01(\x0cH\x00\x12\x13\n\tbuffer_id\x18\x04 \x01(\x04H\x00\x12\x15\n\rbuffer_offset\x18\x05 \x01(\x04\x42\t\n\x07storage\"\xdb\x01\n\x0e\x45xecuteRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x13\n\x0b\x65xecutor_id\x18\x03 \x01(\x04\x12&\n\tworkspace\x18\x04 \x01(\x0b\x32\x13.aclnn.v1.Workspace\x12#\n\x08\x62indings\x18\x05 \x03(\x0b\x32\x11.aclnn.v1.Binding\x12\x14\n\x0c\x61synchronous\x18\x06 \x01(\x08\x12\x15\n\rreport_timing\x18\x07 \x01(\x08\x12\x13\n\x0btraceparent\x18\x08 \x01(\t\"S\n\x06Timing\x12\x10\n\x08queue_ns\x18\x01 \x01(\x03\x12\x12\n\ncopy_in_ns\x18\x02 \x01(\x03\x12\x0e\n\x06run_ns\x18\x03 \x01(\x03\x12\x13\n\x0b\x63opy_out_ns\x18\x04 \x01(\x03\"M\n\x06Output\x12\x10\n\x08\x61rgument\x18\x01 \x01(\r\x12\x0f\n\x07\x65lement\x18\x02 \x01(\r\x12 \n\x06tensor\x18\x03 \x01(\x0b\x32\x10.aclnn.v1.Tensor\"V\n\x0f\x45xecuteResponse\x12!\n\x07outputs\x18\x01 \x03(\x0b\x32\x10.aclnn.v1.Output\x12 \n\x06timing\x18\x02 \x01(\x0b\x32\x10.aclnn.v1.Timing\"A\n\x16\x44\x65stroyExecutorRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x13\n\x0b\x65xecutor_id\x18\x02 \x01(\x04\"\x19\n\x17\x44\x65stroyExecutorResponse\"&\n\x14ListOperatorsRequest\x12\x0e\n\x06prefix\x18\x01 \x01(\t\"s\n\tParameter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x63_type\x18\x02 \x01(\t\x12\x0e\n\x06output\x18\x03 \x01(\x08\x12\x10\n\x08optional\x18\x04 \x01(\x08\x12&\n\ndata_types\x18\x05 \x03(\x0e\x32\x12.aclnn.v1.DataType\"\xa8\x01\n\x0cOperatorInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\nparameters\x18\x02 \x03(\x0b\x32\x13.aclnn.v1.Parameter\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x10\n\x08\x62\x61\x63kends\x18\x05 \x03(\t\x12\x17\n\x0frefused_because\x18\x06 \x01(\t\x12\x10\n\x08one_line\x18\x07 \x01(\t\"B\n\x15ListOperatorsResponse\x12)\n\toperators\x18\x01 \x03(\x0b\x32\x16.aclnn.v1.OperatorInfo\"&\n\x12GetOperatorRequest\x12\x10\n\x08operator\x18\x01 \x01(\t\"?\n\x13GetOperatorResponse\x12(\n\x08operator\x18\x01 \x01(\x0b\x32\x16.aclnn.v1.OperatorInfo2\xa2\x03\n\x0fOperatorService\x12Y\n\x10GetWorkspaceSize\x12!.aclnn.v1.GetWorkspaceSizeRequest\x1a\".aclnn.v1.GetWorkspaceSizeResponse\x12>\n\x07\x45xecute\x12\x18.aclnn.v1.ExecuteRequest\x1a\x19.aclnn.v1.ExecuteResponse\x12V\n\x0f\x44\x65stroyExecutor\x12 .aclnn.v1.DestroyExecutorRequest\x1a!.aclnn.v1.DestroyExecutorResponse\x12P\n\rListOperators\x12\x1e.aclnn.v1.ListOperatorsRequest\x1a\x1f.aclnn.v1.ListOperatorsResponse\x12J\n\x0bGetOperator\x12\x1c.aclnn.v1.GetOperatorRequest\x1a\x1d.aclnn.v1.GetOperatorResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x61\x63lnn/v1/operator_service.proto\x12\x08\x61\x63lnn.v1\x1a\x15\x61\x63lnn/v1/tensor.proto\"\xb7\x01\n\x17GetWorkspaceSizeRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x13\n\x0b\x65xecutor_id\x18\x03 \x01(\x04\x12\x10\n\x08operator\x18\x04 \x01(\t\x12%\n\targuments\x18\x05 \x03(\x0b\x32\x12.aclnn.v1.Argument\x12\x12\n\nrepeatable\x18\x06 \x01(\x08\x12\x13\n\x0btraceparent\x18\x07 \x01(\t\"H\n\x18GetWorkspaceSizeResponse\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\x04\x12\x17\n\x0fworkspace_bytes\x18\x02 \x01(\x04\"=\n\tWorkspace\x12\x11\n\tbuffer_id\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"s\n\x07\x42inding\x12\x10\n\x08\x61rgument\x18\x01 \x01(\r\x12\x0f\n\x07\x65lement\x18\x02 \x01(\r\x12\x0e\n\x04\x64\x61ta\x18\x03 \x01(\x0cH\x00\x12\x13\n\tbuffer_id\x18\x04 \x01(\x04H\x00\x12\x15\n\rbuffer_offset\x18\x05 \x01(\x04\x42\t\n\x07storage\"\xdb\x01\n\x0e\x45xecuteRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x13\n\x0b\x65xecutor_id\x18\x03 \x01(\x04\x12&\n\tworkspace\x18\x04 \x01(\x0b\x32\x13.aclnn.v1.Workspace\x12#\n\x08\x62indings\x18\x05 \x03(\x0b\x32\x11.aclnn.v1.Binding\x12\x14\n\x0c\x61synchronous\x18\x06 \x01(\x08\x12\x15\n\rreport_timing\x18\x07 \x01(\x08\x12\x13\n\x0btraceparent\x18\x08 \x01(\t\"S\n\x06Timing\x12\x10\n\x08queue_ns\x18\x01 \x01(\x03\x12\x12\n\ncopy_in_ns\x18\x02 \x01(\x03\x12\x0e\n\x06run_ns\x18\x03 \x01(\x03\x12\x13\n\x0b\x63opy_out_ns\x18\x04 \x01(\x03\"M\n\x06Output\x12\x10\n\x08\x61rgument\x18\x01 \x01(\r\x12\x0f\n\x07\x65lement\x18\x02 \x01(\r\x12 \n\x06tensor\x18\x03 \x01(\x0b\x32\x10.aclnn.v1.Tensor\"?\n\x0bOutputShape\x12\x10\n\x08\x61rgument\x18\x01 \x01(\r\x12\x0f\n\x07\x65lement\x18\x02 \x01(\r\x12\r\n\x05shape\x18\x03 \x03(\x03\"}\n\x0f\x45xecuteResponse\x12!\n\x07outputs\x18\x01 \x03(\x0b\x32\x10.aclnn.v1.Output\x12 \n\x06timing\x18\x02 \x01(\x0b\x32\x10.aclnn.v1.Timing\x12%\n\x06shapes\x18\x03 \x03(\x0b\x32\x15.aclnn.v1.OutputShape\"A\n\x16\x44\x65stroyExecutorRequest\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x13\n\x0b\x65xecutor_id\x18\x02 \x01(\x04\"\x19\n\x17\x44\x65stroyExecutorResponse\"&\n\x14ListOperatorsRequest\x12\x0e\n\x06prefix\x18\x01 \x01(\t\"\x8b\x01\n\tParameter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x63_type\x18\x02 \x01(\t\x12\x0e\n\x06output\x18\x03 \x01(\x08\x12\x10\n\x08optional\x18\x04 \x01(\x08\x12&\n\ndata_types\x18\x05 \x03(\x0e\x32\x12.aclnn.v1.DataType\x12\x16\n\x0eshaped_by_data\x18\x06 \x01(\x08\"\xa8\x01\n\x0cOperatorInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\nparameters\x18\x02 \x03(\x0b\x32\x13.aclnn.v1.Parameter\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x10\n\x08\x62\x61\x63kends\x18\x05 \x03(\t\x12\x17\n\x0frefused_because\x18\x06 \x01(\t\x12\x10\n\x08one_line\x18\x07 \x01(\t\"B\n\x15ListOperatorsResponse\x12)\n\toperators\x18\x01 \x03(\x0b\x32\x16.aclnn.v1.OperatorInfo\"&\n\x12GetOperatorRequest\x12\x10\n\x08operator\x18\x01 \x01(\t\"?\n\x13GetOperatorResponse\x12(\n\x08operator\x18\x01 \x01(\x0b\x32\x16.aclnn.v1.OperatorInfo2\xa2\x03\n\x0fOperatorService\x12Y\n\x10GetWorkspaceSize\x12!.aclnn.v1.GetWorkspaceSizeRequest\x1a\".aclnn.v1.GetWorkspaceSizeResponse\x12>\n\x07\x45xecute\x12\x18.aclnn.v1.ExecuteRequest\x1a\x19.aclnn.v1.ExecuteResponse\x12V\n\x0f\x44\x65stroyExecutor\x12 .aclnn.v1.DestroyExecutorRequest\x1a!.aclnn.v1.DestroyExecutorResponse\x12P\n\rListOperators\x12\x1e.aclnn.v1.ListOperatorsRequest\x1a\x1f.aclnn.v1.ListOperatorsResponse\x12J\n\x0bGetOperator\x12\x1c.aclnn.v1.GetOperatorRequest\x1a\x1d.aclnn.v1.GetOperatorResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,24 +46,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TIMING']._serialized_end=813
   _globals['_OUTPUT']._serialized_start=815
   _globals['_OUTPUT']._serialized_end=892
-  _globals['_EXECUTERESPONSE']._serialized_start=894
-  _globals['_EXECUTERESPONSE']._serialized_end=980
-  _globals['_DESTROYEXECUTORREQUEST']._serialized_start=982
-  _globals['_DESTROYEXECUTORREQUEST']._serialized_end=1047
-  _globals['_DESTROYEXECUTORRESPONSE']._serialized_start=1049
-  _globals['_DESTROYEXECUTORRESPONSE']._serialized_end=1074
-  _globals['_LISTOPERATORSREQUEST']._serialized_start=1076
-  _globals['_LISTOPERATORSREQUEST']._serialized_end=1114
-  _globals['_PARAMETER']._serialized_start=1116
-  _globals['_PARAMETER']._serialized_end=1231
-  _globals['_OPERATORINFO']._serialized_start=1234
-  _globals['_OPERATORINFO']._serialized_end=1402
-  _globals['_LISTOPERATORSRESPONSE']._serialized_start=1404
-  _globals['_LISTOPERATORSRESPONSE']._serialized_end=1470
-  _globals['_GETOPERATORREQUEST']._serialized_start=1472
-  _globals['_GETOPERATORREQUEST']._serialized_end=1510
-  _globals['_GETOPERATORRESPONSE']._serialized_start=1512
-  _globals['_GETOPERATORRESPONSE']._serialized_end=1575
-  _globals['_OPERATORSERVICE']._serialized_start=1578
-  _globals['_OPERATORSERVICE']._serialized_end=1996
+  _globals['_OUTPUTSHAPE']._serialized_start=894
+  _globals['_OUTPUTSHAPE']._serialized_end=957
+  _globals['_EXECUTERESPONSE']._serialized_start=959
+  _globals['_EXECUTERESPONSE']._serialized_end=1084
+  _globals['_DESTROYEXECUTORREQUEST']._serialized_start=1086
+  _globals['_DESTROYEXECUTORREQUEST']._serialized_end=1151
+  _globals['_DESTROYEXECUTORRESPONSE']._serialized_start=1153
+  _globals['_DESTROYEXECUTORRESPONSE']._serialized_end=1178
+  _globals['_LISTOPERATORSREQUEST']._serialized_start=1180
+  _globals['_LISTOPERATORSREQUEST']._serialized_end=1218
+  _globals['_PARAMETER']._serialized_start=1221
+  _globals['_PARAMETER']._serialized_end=1360
+  _globals['_OPERATORINFO']._serialized_start=1363
+  _globals['_OPERATORINFO']._serialized_end=1531
+  _globals['_LISTOPERATORSRESPONSE']._serialized_start=1533
+  _globals['_LISTOPERATORSRESPONSE']._serialized_end=1599
+  _globals['_GETOPERATORREQUEST']._serialized_start=1601
+  _globals['_GETOPERATORREQUEST']._serialized_end=1639
+  _globals['_GETOPERATORRESPONSE']._serialized_start=1641
+  _globals['_GETOPERATORRESPONSE']._serialized_end=1704
+  _globals['_OPERATORSERVICE']._serialized_start=1707
+  _globals['_OPERATORSERVICE']._serialized_end=2125
 # @@protoc_insertion_point(module_scope)

@@ -4,7 +4,8 @@ isort:skip_file
 The two-phase operator API. Phase one (GetWorkspaceSize) validates the arguments, plans the computation
 and creates an executor; phase two (Execute) runs the executor on a stream.
 
-Changes: revision 1 (2026-11-30): first.
+Changes: revision 1 (2026-11-30): first. Revision 2 (2026-11-30): ExecuteResponse.shapes,
+Parameter.shaped_by_data.
 """
 
 from aclnn.v1 import tensor_pb2 as _tensor_pb2
@@ -293,6 +294,40 @@ class Output(_message.Message):
 Global___Output: _TypeAlias = Output  # noqa: Y015
 
 @_typing.final
+class OutputShape(_message.Message):
+    """The shape of one output, where only its elements tell it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARGUMENT_FIELD_NUMBER: _builtins.int
+    ELEMENT_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    argument: _builtins.int
+    """Position of the tensor argument in the C prototype, from 0."""
+    element: _builtins.int
+    """Position inside a tensor list argument, from 0. 0 for a plain tensor."""
+    @_builtins.property
+    def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The dimensions. The elements are the first of the tensor that was given, in C order; those behind them
+        are as they were.
+        """
+
+    def __init__(
+        self,
+        *,
+        argument: _builtins.int = ...,
+        element: _builtins.int = ...,
+        shape: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument", b"argument", "element", b"element", "shape", b"shape"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OutputShape: _TypeAlias = OutputShape  # noqa: Y015
+
+@_typing.final
 class ExecuteResponse(_message.Message):
     """What the execution produced."""
 
@@ -300,6 +335,7 @@ class ExecuteResponse(_message.Message):
 
     OUTPUTS_FIELD_NUMBER: _builtins.int
     TIMING_FIELD_NUMBER: _builtins.int
+    SHAPES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Output]:
         """The output tensors that have no buffer, in the order of the arguments."""
@@ -308,15 +344,23 @@ class ExecuteResponse(_message.Message):
     def timing(self) -> Global___Timing:
         """Set where report_timing was, and the work is done."""
 
+    @_builtins.property
+    def shapes(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutputShape]:
+        """Shapes of the outputs that are given as large as they may become (Parameter.shaped_by_data), in the order
+        of the arguments. Inside Submit the answer waits for the work where there are such outputs; of a unary
+        call only where asynchronous is not set.
+        """
+
     def __init__(
         self,
         *,
         outputs: _abc.Iterable[Global___Output] | None = ...,
         timing: Global___Timing | None = ...,
+        shapes: _abc.Iterable[Global___OutputShape] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["timing", b"timing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["outputs", b"outputs", "timing", b"timing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outputs", b"outputs", "shapes", b"shapes", "timing", b"timing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -398,6 +442,7 @@ class Parameter(_message.Message):
     OUTPUT_FIELD_NUMBER: _builtins.int
     OPTIONAL_FIELD_NUMBER: _builtins.int
     DATA_TYPES_FIELD_NUMBER: _builtins.int
+    SHAPED_BY_DATA_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name in the C prototype."""
     c_type: _builtins.str
@@ -406,6 +451,8 @@ class Parameter(_message.Message):
     """Whether the operator writes the tensor."""
     optional: _builtins.bool
     """Whether a null pointer is allowed."""
+    shaped_by_data: _builtins.bool
+    """Whether the output is given as large as it may become, and ExecuteResponse.shapes tells how large it is."""
     @_builtins.property
     def data_types(self) -> _containers.RepeatedScalarFieldContainer[_tensor_pb2.DataType.ValueType]:
         """Element types allowed on this server, for tensors. Empty where not known."""
@@ -418,10 +465,11 @@ class Parameter(_message.Message):
         output: _builtins.bool = ...,
         optional: _builtins.bool = ...,
         data_types: _abc.Iterable[_tensor_pb2.DataType.ValueType] | None = ...,
+        shaped_by_data: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["c_type", b"c_type", "data_types", b"data_types", "name", b"name", "optional", b"optional", "output", b"output"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["c_type", b"c_type", "data_types", b"data_types", "name", b"name", "optional", b"optional", "output", b"output", "shaped_by_data", b"shaped_by_data"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

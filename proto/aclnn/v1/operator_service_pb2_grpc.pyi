@@ -4,7 +4,8 @@ isort:skip_file
 The two-phase operator API. Phase one (GetWorkspaceSize) validates the arguments, plans the computation
 and creates an executor; phase two (Execute) runs the executor on a stream.
 
-Changes: revision 1 (2026-11-30): first.
+Changes: revision 1 (2026-11-30): first. Revision 2 (2026-11-30): ExecuteResponse.shapes,
+Parameter.shaped_by_data.
 """
 
 from aclnn.v1 import operator_service_pb2 as _operator_service_pb2

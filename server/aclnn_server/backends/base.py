@@ -70,8 +70,6 @@ class OperatorInfo:
     """Names of other backends that can run it."""
     python: Pythonic | None = None
     """The one-line Python form, where there is one."""
-    shaped_by_data: tuple[str, ...] = ()
-    """Outputs that are given as large as they may become, and of which the run tells how large they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +230,7 @@ class Device(ABC):
         """Phase two: computes. `storages` is parallel to ``plan.arguments``; a tensor's memory begins with
         its storage and holds all of it. `stream` is what :meth:`create_stream` made.
 
-        Gives the shapes of the outputs of :attr:`OperatorInfo.shaped_by_data`, whose elements are the first
+        Gives the shapes of the outputs that are ``shaped_by_data``, whose elements are the first
         of the output, in C order. ``None`` where the operator has none, or where nothing is known before the
         stream is synchronised.
 

@@ -171,7 +171,6 @@ def operator_info(operator: Operator, rules: Product) -> OperatorInfo:
         {name: rules.allowed(types) for name, types in operator.dtypes.items()},
         operator.refused_because(rules),
         python=operator.python,
-        shaped_by_data=operator.shaped_by_data,
     )
 
 

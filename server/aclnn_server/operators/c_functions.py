@@ -197,4 +197,6 @@ static const aclnnServeOperator k{name} = {{"{operator.name}", k{name}Parameters
 
 def _row(parameter: Parameter) -> str:
     written = "true" if parameter.output else "false"
+    if parameter.shaped_by_data:
+        written = "ACLNN_SERVE_SHAPED"
     return f'{{"{parameter.name}", ACLNN_SERVE_{_KINDS[parameter.kind][0]}, {written}}}'

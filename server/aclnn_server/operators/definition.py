@@ -104,7 +104,7 @@ class Work(Protocol):
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> Shapes | None:
         """Computes in place on the storages, with `workspace` as scratch.
 
-        Gives the shapes of the operator's outputs of :attr:`Operator.shaped_by_data`, if it has any. Their
+        Gives the shapes of the operator's outputs that are ``shaped_by_data``, if it has any. Their
         elements are the first of the output, in C order; those behind them are as they were.
         """
 
@@ -129,8 +129,6 @@ class Operator:
     """Products that do not have the operator."""
     python: Pythonic | None = None
     """The one-line Python form, where there is one."""
-    shaped_by_data: tuple[str, ...] = ()
-    """Outputs that are given as large as they may become, and of which the run tells how large they are."""
 
     @property
     def name(self) -> str:
@@ -274,7 +272,9 @@ class Family:
             planner: plans the work of a call that passed the checks.
             text: one sentence, an empty line, and the description.
         """
-        signature = parse(prototype, outputs=outputs, optional=optional)
+        signature = parse(
+            prototype, outputs=outputs, optional=optional, shaped_by_data=shaped_by_data
+        )
         summary, _, description = inspect.cleandoc(text).partition("\n\n")
         operator = Operator(
             signature,
@@ -284,7 +284,6 @@ class Family:
             planner,
             frozenset(missing_on),
             python.of(signature) if python else None,
-            tuple(shaped_by_data),
         )
         self.operators.append(operator)
         return operator

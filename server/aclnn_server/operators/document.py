@@ -74,7 +74,7 @@ In this order; the first that fails decides the code.
 def _row(operator: Operator, parameter: Parameter) -> str:
     role = "output" if parameter.output else "input"
     role += ", may be null" if parameter.optional else ""
-    role += ", larger than the result" if parameter.name in operator.shaped_by_data else ""
+    role += ", larger than the result" if parameter.shaped_by_data else ""
     types = ", ".join(map(str, operator.dtypes.get(parameter.name, ())))
     return f"| {parameter.name} | `{parameter.c_type}` | {role} | {types} |\n"
 

@@ -208,10 +208,19 @@ def _indented(text: str) -> str:
 
 def _signatures(operators: Sequence[Described]) -> str:
     rows = "".join(_signature(operator) for operator in operators)
+    named = {
+        operator.name: tuple(row.name for row in operator.signature.outputs if row.shaped_by_data)
+        for operator in operators
+    }
+    shaped = "".join(f'    "{name}": {_tuple(names)},\n' for name, names in named.items() if names)
     return f'''SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {{
 {rows}}}
 """Of each operator: the C prototype of phase one, the parameters that it writes to, and those that
 may be null; what :func:`aclnn.signatures.parse` takes."""
+
+SHAPED_BY_DATA: Mapping[str, tuple[str, ...]] = {{
+{shaped}}}
+"""The outputs whose shape only the run tells, of those operators that have some."""
 '''
 
 

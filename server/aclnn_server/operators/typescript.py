@@ -238,7 +238,8 @@ export const FORMS: Readonly<Record<string, Form>> = {{
 
 def _parameters(operator: Described) -> str:
     return "".join(
-        f'    ["{row.c_type}", "{row.name}", {json.dumps(row.output)}, {json.dumps(row.optional)}],\n'
+        f'    ["{row.c_type}", "{row.name}", {json.dumps(row.output)}, {json.dumps(row.optional)}'
+        f"{', true' if row.shaped_by_data else ''}],\n"
         for row in operator.signature.parameters
     )
 

@@ -147,6 +147,10 @@ def _response(execution: Execution, *, timing: bool) -> pb.ExecuteResponse:
             element=output.element,
             tensor=encode_tensor(TensorArgument(output.spec, output.data)),
         )
+    signature = execution.executor.signature
+    for position, parameter in enumerate(signature.parameters):
+        if parameter.name in execution.shapes:
+            response.shapes.add(argument=position, shape=execution.shapes[parameter.name])
     if timing:
         response.timing.CopyFrom(encode_timing(execution.timing))
     return response
@@ -161,6 +165,7 @@ def _encode(info: OperatorInfo, backend: str, *, whole: bool) -> pb.OperatorInfo
             output=parameter.output,
             optional=parameter.optional,
             data_types=[dtype.number for dtype in allowed.get(parameter.name, ())],  # type: ignore[misc]
+            shaped_by_data=parameter.shaped_by_data,
         )
         for parameter in info.signature.parameters
     ]

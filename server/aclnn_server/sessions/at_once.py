@@ -56,6 +56,7 @@ class KnownCall:
         if (
             not context.device.shares_plans
             or not (is_small(executor) or _is_in_buffers(executor))
+            or executor.shaped_by_data
             or any(slot.parameter.kind is Kind.TENSOR_LIST for slot in slots)
             or any(slot.parameter.output and slot.tensor.data is not None for slot in slots)
         ):

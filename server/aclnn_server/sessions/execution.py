@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from aclnn.arguments import TensorArgument
 from aclnn.errors import InvalidParameterError, NullPointerError
 from aclnn.tensors import TensorSpec
-from aclnn_server.backends.base import Memory
+from aclnn_server.backends.base import Memory, Shapes
 from aclnn_server.sessions.context import Session
 from aclnn_server.sessions.executors import Executor, Slot, storages_of
 from aclnn_server.sessions.memory import Buffer
@@ -71,6 +71,8 @@ class Execution:
     lent: Buffer | None = None
     """The session's workspace, where it lends it."""
     outputs: list[Returned] = field(default_factory=list)
+    shapes: Shapes = field(default_factory=dict)
+    """Of outputs whose elements tell it, once it has run."""
     timing: Timing = field(default_factory=Timing)
     report: bool = False
     """Whether the client wants to know the timing."""
@@ -161,7 +163,7 @@ class Execution:
         if work.waited:
             self.session.settle()  # so that what failed before is not taken for this run's failure
         storages = storages_of(executor.signature, executor.arguments, self.slots)
-        device.run(executor.plan, storages, self.workspace, stream)
+        self.shapes = device.run(executor.plan, storages, self.workspace, stream) or {}
         if work.waited:
             device.synchronize(stream)
         end = time.monotonic_ns()
@@ -210,7 +212,8 @@ def execute(
         executor_id: from phase one.
         workspace: the client's scratch memory; ``None``: the session lends its own.
         bindings: new storages, for a repeatable executor.
-        wait: whether to return when the work is done; ``None``: only where outputs are returned.
+        wait: whether to return when the work is done; ``None``: only where outputs are returned, or the work
+            tells their shape.
         expired: tells, just before the work is run, that nobody wants it any more.
         report: whether the stream is to remember the timing.
         traceparent: span of the caller, who follows the run.
@@ -230,7 +233,7 @@ def execute(
     try:
         _bind(execution, bindings)
         if wait is None:
-            wait = execution.returns
+            wait = execution.returns or executor.shaped_by_data
         if not wait and execution.returns:
             raise InvalidParameterError(
                 "asynchronous is set, but an output has no buffer and goes back in the response",

@@ -71,9 +71,14 @@ class Executor:
     """Time that it took to take in what came inline; for the first run's figures."""
     known: Any = None
     """What :mod:`~aclnn_server.sessions.at_once` keeps of a repeatable one from run to run."""
+    shaped_by_data: bool = field(init=False)
+    """Whether only a run tells the shape of an output."""
     _runs: int = 0
     _ended: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.shaped_by_data = any(row.shaped_by_data for row in self.signature.parameters)
 
     def begin_run(self) -> Executor:
         """Keeps the plan and what came inline until :meth:`end_run`; gives the executor itself.

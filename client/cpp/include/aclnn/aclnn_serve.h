@@ -33,11 +33,15 @@ typedef enum {
   ACLNN_SERVE_DATA_TYPE = 15
 } aclnnServeKind;
 
+/* An output that is given as large as it may become: by the end of the next synchronisation the
+ * aclTensor has the shape that its elements tell. */
+#define ACLNN_SERVE_SHAPED 2
+
 /* One parameter of phase one, without the trailing workspaceSize and executor. */
 typedef struct {
   const char* name;
   aclnnServeKind kind;
-  bool output; /* whether the operator writes to it */
+  uint8_t output; /* whether the operator writes to it: false, true, or ACLNN_SERVE_SHAPED */
 } aclnnServeParameter;
 
 /* An operator. It and what it points to must live as long as its executors. */

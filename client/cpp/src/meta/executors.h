@@ -24,7 +24,9 @@ struct Slot {
   uint32_t element = 0;             // position inside a list
   uint32_t number = 0;              // position among the inputs, or among the outputs
   bool output = false;
+  bool shaped = false;  // an output whose shape only the run tells
   const void* handle = nullptr;  // the aclTensor, or the aclTensorList, of phase one
+  uint64_t life = 0;             // of that aclTensor
   uint64_t bytes = 0;            // of the storage
   uint64_t buffer_id = 0;        // 0: it lies nowhere
   uint64_t byte_offset = 0;

@@ -11,6 +11,10 @@
 struct aclTensor {
   static constexpr uint64_t kTag = 0x61636c54656e736fULL;
   std::atomic<uint64_t> tag{0};
+  // Counts the lives of the object, so that what was meant for an earlier one is not taken.
+  std::atomic<uint64_t> life{0};
+  // Whether work on the server may give it another shape, from another thread.
+  std::atomic<bool> shaped{false};
   int data_type = 0;
   int format = 0;
   int64_t offset = 0;  // in elements

@@ -8,6 +8,7 @@
 #include "meta/objects.h"
 #include "meta/pool.h"
 #include "meta/refusals.h"
+#include "meta/shapes.h"
 #include "meta/types.h"
 
 using aclnn::meta::live;
@@ -76,6 +77,7 @@ aclnnStatus copy_out(const char* function, const aclTensor* tensor,
   if (values == nullptr || count == nullptr) return refuse_null(function, "a place for the answer");
   const aclTensor* found = live(tensor);
   if (found == nullptr) return refuse_handle(function, "tensor", "aclTensor");
+  const aclnn::meta::ShapeLock lock(*found);
   const std::vector<int64_t>& source = found->*member;
   *values = new_array(source.size());
   if (*values == nullptr) {
@@ -110,6 +112,8 @@ aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDat
     return nullptr;
   }
   aclTensor* tensor = Tensors::instance().take();
+  tensor->life.fetch_add(1);
+  tensor->shaped.store(false);
   try {
     describe_view(*tensor, given);
     tensor->storage_shape.assign(storageDims, storageDims + storageDimsNum);
@@ -133,6 +137,7 @@ aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t v
   if (found == nullptr) return refuse_handle("aclInitTensor", "tensor", "aclTensor");
   const Description given{viewDims, viewDimsNum, dataType,       stride,        offset,
                           format,   storageDims, storageDimsNum, tensorDataAddr};
+  const aclnn::meta::ShapeLock lock(*found);
   if (viewDims != nullptr && viewDimsNum != 0) describe_view(*found, given);
   if (storageDims != nullptr && storageDimsNum != 0) {
     found->storage_shape.assign(storageDims, storageDims + storageDimsNum);

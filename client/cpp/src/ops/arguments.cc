@@ -7,6 +7,7 @@
 #include "meta/objects.h"
 #include "meta/pool.h"
 #include "meta/refusals.h"
+#include "meta/shapes.h"
 #include "meta/types.h"
 #include "ops/utf8.h"
 #include "wire/encode.h"
@@ -205,6 +206,7 @@ int Reader::add_tensor(uint32_t field, const aclTensor* handle, const std::strin
     return refuse(kInvalid, name,
                   "has format " + std::to_string(tensor.format) + ", which ACL has not");
   }
+  const meta::ShapeLock lock(tensor);
   namespace Message = fields::Tensor;
   Nested message(encoded_, field);
   const int code = add_data_type(Message::kDataType, tensor.data_type, name);
@@ -232,8 +234,10 @@ void Reader::add_slot(const aclTensor& tensor, const void* owner, uint32_t eleme
   slot.argument = position_;
   slot.element = element;
   slot.number = parameter_->output ? outputs_ : out_.inputs;
-  slot.output = parameter_->output;
+  slot.output = parameter_->output != 0;
   slot.handle = owner;
+  slot.shaped = parameter_->output == ACLNN_SERVE_SHAPED && parameter_->kind == ACLNN_SERVE_TENSOR;
+  slot.life = tensor.life.load(std::memory_order_relaxed);
   slot.bytes = storage_bytes(tensor.storage_shape, type == nullptr ? 0 : type->bits);
   out_.slots.push_back(slot);
   out_.addresses.push_back(tensor.data);

@@ -7535,7 +7535,7 @@ aclnnStatus aclnnLtTensor(
 static const aclnnServeParameter kMaskedSelectParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"mask", ACLNN_SERVE_TENSOR, false},
-    {"out", ACLNN_SERVE_TENSOR, true},
+    {"out", ACLNN_SERVE_TENSOR, ACLNN_SERVE_SHAPED},
 };
 static const aclnnServeOperator kMaskedSelect = {"aclnnMaskedSelect", kMaskedSelectParameters, 3};
 
@@ -8475,7 +8475,7 @@ aclnnStatus aclnnNeg(
 
 static const aclnnServeParameter kNonzeroParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
-    {"out", ACLNN_SERVE_TENSOR, true},
+    {"out", ACLNN_SERVE_TENSOR, ACLNN_SERVE_SHAPED},
 };
 static const aclnnServeOperator kNonzero = {"aclnnNonzero", kNonzeroParameters, 2};
 
@@ -8501,7 +8501,7 @@ aclnnStatus aclnnNonzero(
 
 static const aclnnServeParameter kNonzeroV2Parameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
-    {"out", ACLNN_SERVE_TENSOR, true},
+    {"out", ACLNN_SERVE_TENSOR, ACLNN_SERVE_SHAPED},
 };
 static const aclnnServeOperator kNonzeroV2 = {"aclnnNonzeroV2", kNonzeroV2Parameters, 2};
 

@@ -11,6 +11,7 @@
 #include "aclnn/aclnn_serve.h"
 #include "meta/executors.h"
 #include "meta/refusals.h"
+#include "meta/shapes.h"
 #include "ops/arguments.h"
 
 namespace aclnn::ops {
@@ -142,6 +143,18 @@ void bind(Executor& executor, std::vector<runtime::Storage>* storages) {
   }
 }
 
+// Lets outputs whose shape only the run tells take it from the answer; null where there are none.
+runtime::ExecuteDone taking_shapes(const aclnnServeOperator& op, const Executor& executor) {
+  bool shaped = false;
+  for (uint64_t i = 0; i < op.parameterNum; ++i) {
+    shaped = shaped || op.parameters[i].output == ACLNN_SERVE_SHAPED;
+  }
+  if (!shaped) return nullptr;
+  return [outputs = meta::ShapedOutputs(executor)](int code, std::string_view response) {
+    if (code == OK) outputs.take(response);
+  };
+}
+
 int run(const aclnnServeOperator& op, void* workspace, uint64_t workspace_bytes,
         aclOpExecutor* handle, aclrtStream stream) {
   if (handle == nullptr) return refuse(kNullPointer, op, "executor is null");
@@ -169,7 +182,7 @@ int run(const aclnnServeOperator& op, void* workspace, uint64_t workspace_bytes,
   thread_local std::vector<runtime::Storage> storages;
   bind(*executor, &storages);
   return runtime::execute(executor->plan, stream, storages.data(), storages.size(), workspace,
-                          workspace_bytes);
+                          workspace_bytes, taking_shapes(op, *executor));
 }
 
 }  // namespace

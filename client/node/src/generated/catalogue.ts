@@ -1405,7 +1405,7 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnMaskedSelect: [
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "mask", false, false],
-    ["aclTensor*", "out", true, false],
+    ["aclTensor*", "out", true, false, true],
   ],
   aclnnMatmul: [
     ["const aclTensor*", "self", false, false],
@@ -1587,11 +1587,11 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   ],
   aclnnNonzero: [
     ["const aclTensor*", "self", false, false],
-    ["aclTensor*", "out", true, false],
+    ["aclTensor*", "out", true, false, true],
   ],
   aclnnNonzeroV2: [
     ["const aclTensor*", "self", false, false],
-    ["aclTensor*", "out", true, false],
+    ["aclTensor*", "out", true, false, true],
   ],
   aclnnNorm: [
     ["const aclTensor*", "self", false, false],

@@ -12,6 +12,7 @@ export interface GetWorkspaceSizeRequest {
   operator: string;
   arguments: Argument[];
   repeatable: boolean;
+  traceparent: string;
 }
 
 export interface GetWorkspaceSizeResponse {
@@ -40,6 +41,7 @@ export interface ExecuteRequest {
   bindings: Binding[];
   asynchronous: boolean;
   reportTiming: boolean;
+  traceparent: string;
 }
 
 export interface Timing {
@@ -55,9 +57,16 @@ export interface Output {
   tensor: Tensor | undefined;
 }
 
+export interface OutputShape {
+  argument: number;
+  element: number;
+  shape: bigint[];
+}
+
 export interface ExecuteResponse {
   outputs: Output[];
   timing: Timing | undefined;
+  shapes: OutputShape[];
 }
 
 export interface DestroyExecutorRequest {
@@ -78,6 +87,7 @@ export interface Parameter {
   output: boolean;
   optional: boolean;
   dataTypes: DataType[];
+  shapedByData: boolean;
 }
 
 export interface OperatorInfo {
@@ -103,7 +113,15 @@ export interface GetOperatorResponse {
 }
 
 function createBaseGetWorkspaceSizeRequest(): GetWorkspaceSizeRequest {
-  return { contextId: "", streamId: "", executorId: 0n, operator: "", arguments: [], repeatable: false };
+  return {
+    contextId: "",
+    streamId: "",
+    executorId: 0n,
+    operator: "",
+    arguments: [],
+    repeatable: false,
+    traceparent: "",
+  };
 }
 
 export const GetWorkspaceSizeRequest: MessageFns<GetWorkspaceSizeRequest> = {
@@ -128,6 +146,9 @@ export const GetWorkspaceSizeRequest: MessageFns<GetWorkspaceSizeRequest> = {
     }
     if (message.repeatable !== false) {
       writer.uint32(48).bool(message.repeatable);
+    }
+    if (message.traceparent !== "") {
+      writer.uint32(58).string(message.traceparent);
     }
     return writer;
   },
@@ -193,6 +214,14 @@ export const GetWorkspaceSizeRequest: MessageFns<GetWorkspaceSizeRequest> = {
             message.repeatable = reader.bool();
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.traceparent = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -218,6 +247,7 @@ export const GetWorkspaceSizeRequest: MessageFns<GetWorkspaceSizeRequest> = {
     message.operator = object.operator ?? "";
     message.arguments = object.arguments?.map((e) => Argument.fromPartial(e)) || [];
     message.repeatable = object.repeatable ?? false;
+    message.traceparent = object.traceparent ?? "";
     return message;
   },
 };
@@ -521,6 +551,7 @@ function createBaseExecuteRequest(): ExecuteRequest {
     bindings: [],
     asynchronous: false,
     reportTiming: false,
+    traceparent: "",
   };
 }
 
@@ -549,6 +580,9 @@ export const ExecuteRequest: MessageFns<ExecuteRequest> = {
     }
     if (message.reportTiming !== false) {
       writer.uint32(56).bool(message.reportTiming);
+    }
+    if (message.traceparent !== "") {
+      writer.uint32(66).string(message.traceparent);
     }
     return writer;
   },
@@ -622,6 +656,14 @@ export const ExecuteRequest: MessageFns<ExecuteRequest> = {
             message.reportTiming = reader.bool();
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.traceparent = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -650,6 +692,7 @@ export const ExecuteRequest: MessageFns<ExecuteRequest> = {
     message.bindings = object.bindings?.map((e) => Binding.fromPartial(e)) || [];
     message.asynchronous = object.asynchronous ?? false;
     message.reportTiming = object.reportTiming ?? false;
+    message.traceparent = object.traceparent ?? "";
     return message;
   },
 };
@@ -838,8 +881,104 @@ export const Output: MessageFns<Output> = {
   },
 };
 
+function createBaseOutputShape(): OutputShape {
+  return { argument: 0, element: 0, shape: [] };
+}
+
+export const OutputShape: MessageFns<OutputShape> = {
+  encode(message: OutputShape, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.argument !== 0) {
+      writer.uint32(8).uint32(message.argument);
+    }
+    if (message.element !== 0) {
+      writer.uint32(16).uint32(message.element);
+    }
+    if (message.shape.length !== 0) {
+      writer.uint32(26).fork();
+      for (const v of message.shape) {
+        if (BigInt.asIntN(64, v) !== v) {
+          throw new globalThis.Error("a value provided in array field shape of type int64 is too large");
+        }
+        writer.int64(v);
+      }
+      writer.join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OutputShape {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOutputShape();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.argument = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.element = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag === 24) {
+              message.shape.push(reader.int64() as bigint);
+
+              continue;
+            }
+
+            if (tag === 26) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.shape.push(reader.int64() as bigint);
+              }
+
+              continue;
+            }
+
+            break;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<OutputShape>): OutputShape {
+    return OutputShape.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<OutputShape>): OutputShape {
+    const message = createBaseOutputShape();
+    message.argument = object.argument ?? 0;
+    message.element = object.element ?? 0;
+    message.shape = object.shape?.map((e) => BigInt(e)) || [];
+    return message;
+  },
+};
+
 function createBaseExecuteResponse(): ExecuteResponse {
-  return { outputs: [], timing: undefined };
+  return { outputs: [], timing: undefined, shapes: [] };
 }
 
 export const ExecuteResponse: MessageFns<ExecuteResponse> = {
@@ -849,6 +988,9 @@ export const ExecuteResponse: MessageFns<ExecuteResponse> = {
     }
     if (message.timing !== undefined) {
       Timing.encode(message.timing, writer.uint32(18).fork()).join();
+    }
+    for (const v of message.shapes) {
+      OutputShape.encode(v!, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -882,6 +1024,14 @@ export const ExecuteResponse: MessageFns<ExecuteResponse> = {
             message.timing = Timing.decode(reader, reader.uint32());
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.shapes.push(OutputShape.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -903,6 +1053,7 @@ export const ExecuteResponse: MessageFns<ExecuteResponse> = {
     message.timing = (object.timing !== undefined && object.timing !== null)
       ? Timing.fromPartial(object.timing)
       : undefined;
+    message.shapes = object.shapes?.map((e) => OutputShape.fromPartial(e)) || [];
     return message;
   },
 };
@@ -1078,7 +1229,7 @@ export const ListOperatorsRequest: MessageFns<ListOperatorsRequest> = {
 };
 
 function createBaseParameter(): Parameter {
-  return { name: "", cType: "", output: false, optional: false, dataTypes: [] };
+  return { name: "", cType: "", output: false, optional: false, dataTypes: [], shapedByData: false };
 }
 
 export const Parameter: MessageFns<Parameter> = {
@@ -1101,6 +1252,9 @@ export const Parameter: MessageFns<Parameter> = {
         writer.int32(v);
       }
       writer.join();
+    }
+    if (message.shapedByData !== false) {
+      writer.uint32(48).bool(message.shapedByData);
     }
     return writer;
   },
@@ -1168,6 +1322,14 @@ export const Parameter: MessageFns<Parameter> = {
 
             break;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.shapedByData = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1190,6 +1352,7 @@ export const Parameter: MessageFns<Parameter> = {
     message.output = object.output ?? false;
     message.optional = object.optional ?? false;
     message.dataTypes = object.dataTypes?.map((e) => e) || [];
+    message.shapedByData = object.shapedByData ?? false;
     return message;
   },
 };
