@@ -24,7 +24,7 @@ from unittest import mock
 
 from aclnn import errors
 from aclnn.errors import AclnnError
-from aclnn_server.backends.base import DeviceStream, Plan, Storage, Value
+from aclnn_server.backends.base import Check, DeviceStream, Plan, Shapes, Storage, Value
 from aclnn_server.backends.host import Array
 from aclnn_server.backends.numpy import NumpyBackend, NumpyDevice
 from aclnn_server.config import ServerConfig
@@ -101,10 +101,10 @@ class TriedDevice(NumpyDevice):
         self._hold = hold
         self._faults = faults
 
-    def memory_info(self) -> tuple[int, int]:
-        """Asked for each context that is opened."""
+    def create_stream(self, check: Check | None = None) -> DeviceStream:
+        """The first thing that is made in a context that is opened."""
         self._faults.raise_at("open")
-        return super().memory_info()
+        return super().create_stream(check)
 
     def plan(
         self,
@@ -124,12 +124,12 @@ class TriedDevice(NumpyDevice):
         storages: Sequence[Storage],
         workspace: Array | None,
         stream: DeviceStream,
-    ) -> None:
+    ) -> Shapes | None:
         """Runs when it is let through, unless it is to fail."""
         self.runs.append(plan.operator)
         self._hold.pass_through()
         self._faults.raise_at("run")
-        super().run(plan, storages, workspace, stream)
+        return super().run(plan, storages, workspace, stream)
 
 
 class TriedBackend(NumpyBackend):

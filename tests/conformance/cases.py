@@ -14,6 +14,9 @@ from aclnn.tensors import Scalar
 
 FOLDER = Path(__file__).resolve().parent / "cases"
 
+REPEATED = 10_000
+"""Elements of an array above which it must have one value, so that the files stay small."""
+
 Array = npt.NDArray[Any]
 Step = dict[str, Any]
 
@@ -97,7 +100,8 @@ class Group:
     def bytes_of(self, array: Array) -> dict[str, Any]:
         """Where an array's bytes are; of a large one, which has one value, that value and how many bytes."""
         data = np.ascontiguousarray(array).tobytes()
-        if array.size > 10_000:
+        if array.size > REPEATED:
+            assert data == data[: array.itemsize] * array.size, "a large array of several values"
             return {"repeat": data[: array.itemsize].hex(), "bytes": len(data)}
         if data not in self._places:
             self._places[data] = len(self._bytes)

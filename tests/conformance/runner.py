@@ -44,8 +44,7 @@ class Client:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.cannot: Mapping[str, str] = self.ask({"do": "hello"})["ok"].get("cannot", {})
-        """Verbs that the client has no words for, each with the reason."""
+        self.name: str = self.ask({"do": "hello"})["ok"]["client"]
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -162,7 +161,7 @@ class Run:
             if failure is None:
                 self._due = step["later"]
             else:
-                _check_failure(failure, step["later"])
+                self._check_failure(failure, step["later"])
             return
         wanted = step.get("fails")
         if step.get("told") and self._due is not None:
@@ -170,7 +169,7 @@ class Run:
         if wanted is not None:
             if failure is None:
                 raise WrongAnswerError(f"succeeded, and should have failed with {wanted}")
-            _check_failure(failure, wanted)
+            self._check_failure(failure, wanted)
         elif failure is not None:
             raise WrongAnswerError(f"failed: {failure}")
         elif step.get("do") != "read":
@@ -179,6 +178,19 @@ class Run:
                     raise WrongAnswerError(
                         f"{name} is {answer['ok'].get(name)!r}, and not {value!r}"
                     )
+
+    def _check_failure(self, found: Answer, wanted: Json) -> None:
+        for name, value in wanted.items():
+            if name == "says":
+                if value not in found["message"]:
+                    raise WrongAnswerError(f"says {found['message']!r}, and not {value!r}")
+            elif name in found and name != "code" and found[name] != value:
+                raise WrongAnswerError(
+                    f"failed with {name} {found[name]!r}, and not {value!r}: {found}"
+                )
+        code = wanted.get("codes", {}).get(self._client.name, wanted["code"])
+        if found.get("code") != code:
+            raise WrongAnswerError(f"failed with code {found.get('code')}, and not {code}: {found}")
 
     def _compare(self, path: Path, expect: Json) -> None:
         wanted, found = self._wanted(expect["data"]), path.read_bytes()
@@ -191,19 +203,6 @@ class Run:
             if np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True):
                 return
         raise WrongAnswerError(f"read {found[:32].hex()}…, and not {wanted[:32].hex()}…")
-
-
-def _check_failure(found: Answer, wanted: Json) -> None:
-    for name, value in wanted.items():
-        if name == "says":
-            if value not in found["message"]:
-                raise WrongAnswerError(f"says {found['message']!r}, and not {value!r}")
-        elif name in found and found[name] != value:
-            raise WrongAnswerError(
-                f"failed with {name} {found[name]!r}, and not {value!r}: {found}"
-            )
-    if found.get("code") != wanted["code"]:
-        raise WrongAnswerError(f"failed with code {found.get('code')}, and not {wanted['code']}")
 
 
 def run(command: str, folder: Path, only: str = "") -> Iterator[tuple[str, str]]:

@@ -47,11 +47,16 @@ def libraries() -> Path:
 
 
 @cache
+def built(name: str) -> Path:
+    """A program that the Makefile builds, by its place below build."""
+    libraries()
+    _make(f"build/{name}")
+    return LIBRARY / "build" / name
+
+
 def built_test(name: str) -> Path:
     """A program of client/cpp/tests, built."""
-    libraries()
-    _make(f"build/tests/{name}")
-    return LIBRARY / "build/tests" / name
+    return built(f"tests/{name}")
 
 
 @cache

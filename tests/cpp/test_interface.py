@@ -13,7 +13,7 @@ from tests.cpp import building
 from tests.cpp.symbols import INCLUDE, declared, exported
 
 HEADERS = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*.h"))
-INTERNAL = re.compile(r"^_ZN5aclnn4meta|^aclnnServe")
+INTERNAL = re.compile(r"^_ZNK?5aclnn4meta|^aclnnServe")
 """What the libraries offer each other, and this project's own entry."""
 
 

@@ -41,15 +41,6 @@ const char* name_of(uint32_t kind) {
 
 uint64_t tag(uint32_t field, wire::Type type) { return field << 3 | type; }
 
-// Whether the failure's text names the operator at fault, so that nobody wonders what it is about.
-bool names_operator(std::string_view error) {
-  wire::Reader reader(error);
-  for (wire::Field field; reader.next(&field);) {
-    if (field.number == fields::Error::kOperator && !field.bytes.empty()) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 grpc::Slice slice_of(std::string bytes) {
@@ -158,7 +149,8 @@ void BatchAnswer::finish(const Batch& batch) const {
     Outcome outcome{{}, results_[i].response};
     if (results_[i].kind == fields::Result::kError) {
       outcome = {from_wire(results_[i].response), {}};
-      if (pending.completion == nullptr && !names_operator(results_[i].response)) {
+      // A text that names the operator lets nobody wonder what it is about.
+      if (pending.completion == nullptr && !outcome.error.of_operator) {
         outcome.error.text =
             std::string(name_of(pending.kind)) + ", earlier: " + outcome.error.text;
       }

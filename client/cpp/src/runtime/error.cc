@@ -127,17 +127,23 @@ std::string_view bytes_of(std::string_view message, uint32_t number) {
   return found;
 }
 
-// The code in an ErrorInfo of this project; 0 where it is another's.
-int code_in(std::string_view info) {
-  if (bytes_of(info, kInfoDomain) != "aclnn-serve") return 0;
-  int code = ACL_ERROR_FAILURE;
+// Takes what an ErrorInfo of this project tells; nothing from another's.
+void read_info(std::string_view info, Error* error) {
+  if (bytes_of(info, kInfoDomain) != "aclnn-serve") return;
+  error->code = ACL_ERROR_FAILURE;
   wire::Reader reader(info);
   for (wire::Field field; reader.next(&field);) {
-    if (field.number != kInfoMetadata || bytes_of(field.bytes, kMapKey) != "acl_code") continue;
-    const std::string_view digits = bytes_of(field.bytes, kMapValue);
-    std::from_chars(digits.data(), digits.data() + digits.size(), code);
+    if (field.number != kInfoMetadata) continue;
+    const std::string_view key = bytes_of(field.bytes, kMapKey);
+    const std::string_view value = bytes_of(field.bytes, kMapValue);
+    if (key == "acl_code") {
+      std::from_chars(value.data(), value.data() + value.size(), error->code);
+    } else if (key == "operator") {
+      error->of_operator = !value.empty();
+    } else if (key == "parameter") {
+      error->of_parameter = !value.empty();
+    }
   }
-  return code;
 }
 
 Error from_details(std::string_view status) {
@@ -146,7 +152,7 @@ Error from_details(std::string_view status) {
   for (wire::Field field; reader.next(&field);) {
     if (field.number != kStatusDetails || field.type != wire::kBytes) continue;
     if (bytes_of(field.bytes, kAnyType) == "type.googleapis.com/google.rpc.ErrorInfo") {
-      error.code = code_in(bytes_of(field.bytes, kAnyValue));
+      read_info(bytes_of(field.bytes, kAnyValue), &error);
     }
   }
   return error;
@@ -175,6 +181,10 @@ Error from_wire(std::string_view encoded) {
       error.code = static_cast<int>(field.value);
     } else if (field.number == fields::Error::kMessage) {
       error.text = field.bytes;
+    } else if (field.number == fields::Error::kOperator) {
+      error.of_operator = !field.bytes.empty();
+    } else if (field.number == fields::Error::kParameter) {
+      error.of_parameter = !field.bytes.empty();
     }
   }
   return error;

@@ -14,6 +14,9 @@ namespace aclnn::runtime {
 struct Error {
   int code = 0;
   std::string text;
+  // Whether the server names what is at fault.
+  bool of_operator = false;
+  bool of_parameter = false;
 
   explicit operator bool() const { return code != 0; }
 };

@@ -39,7 +39,7 @@ Error Stream::synchronize(int64_t limit_ms) {
   Error error = session.broken();
   if (!error && synchronized.load() != sent) {
     error = wait_for_stream(session, full_id, limit_ms);
-    if (error.code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) return error;
+    if (is_timeout(error, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)) return error;
     if (!error) {
       synchronized.store(sent);
       queued.store(0);
@@ -100,7 +100,7 @@ Error synchronize_all(Session& session, int64_t limit_ms) {
       [&](const std::shared_ptr<Context>& context) { note(context->default_stream); });
   Error error = session.broken();
   if (!error && dirty) error = wait_for_stream(session, "", limit_ms);
-  if (error.code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) return error;
+  if (is_timeout(error, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)) return error;
   for (const auto& [stream, number] : waited) {
     if (!error) stream->synchronized.store(number);
     if (Error first = stream->failures->take(); first && !error) error = first;

@@ -46,7 +46,7 @@ Error wait_for(Session& session, const Wait& wait, int64_t limit_ms) {
     const int64_t left = left_of(limit_ms, begin);
     const bool last = left >= 0 && left <= kInOrderMs;
     Error error = session.ask(wait.command, encode(wait, "", last ? left : kInOrderMs));
-    if (error.code != wait.timeout_code || last) return error;
+    if (!is_timeout(error, wait.timeout_code) || last) return error;
     error = session.call(wait.method, encode(wait, session.context_id, left_of(limit_ms, begin)),
                          wait.doing);
     // A connection that broke is the pipeline's to make again, or to give up.

@@ -23,6 +23,12 @@ struct Wait {
   std::string named;       // the request's other fields, encoded
 };
 
+// Whether a failure is a wait's own that took too long, and not that of work which ended with the
+// same code.
+inline bool is_timeout(const Error& error, int timeout_code) {
+  return error.code == timeout_code && !error.of_operator && !error.of_parameter;
+}
+
 // Waits; `limit_ms` below 0 is no limit.
 Error wait_for(Session& session, const Wait& wait, int64_t limit_ms);
 
