@@ -24,7 +24,7 @@ from aclnn_server.operators.blocks import Nothing
 from aclnn_server.operators.checks import Holds, NotNull, RankUpTo, SameType, TypeIn
 from aclnn_server.operators.copies import apart
 from aclnn_server.operators.definition import Call, Family, Memory, Work
-from aclnn_server.operators.indexing import places_of
+from aclnn_server.operators.indexing import places_of, take_into
 from aclnn_server.operators.layout_checks import BASIC, COMPLEX, INDEXES
 from aclnn_server.operators.scattering import summed_in
 from aclnn_server.operators.shapes import Shape, ShapeMismatchError, broadcast
@@ -90,6 +90,12 @@ def _result_shape(shape: Shape, whole: Sequence[bool], indexed: Shape) -> Shape:
     side_by_side = bool(dims) and dims == list(range(dims[0], dims[-1] + 1))
     place = dims[0] if side_by_side else 0
     return (*rest[:place], *indexed, *rest[place:])
+
+
+def _named_shape(shape: Shape, places: Places) -> Shape:
+    """Shape of what places name in a tensor of a shape."""
+    together = np.broadcast_shapes(*(row.shape for row in places if row is not None))
+    return _result_shape(shape, [row is None for row in places], together)
 
 
 def linear_places(shape: Shape, places: Places) -> Array:
@@ -185,21 +191,19 @@ class _Take:
         out = self.output.view(memory["out"])
         own = apart(self.own.view(memory["self"]), out, out)
         places = find_places("aclnnIndex", self.own.shape, self.indices, memory["indices"])
-        named = [dim for dim, row in enumerate(places) if row is not None]
-        if len(named) == 1:
-            row = places[named[0]]
-            assert row is not None, "it is named"
-            # With "clip" NumPy does not check again what is known to be inside.
-            found = np.take(own, row, named[0], mode="clip")
-        else:
-            found = own[tuple(slice(None) if row is None else row for row in places)]
-        if found.shape != out.shape:
+        shape = _named_shape(own.shape, places)
+        if shape != out.shape:
             raise ExecutionFailedError(
-                f"indices name {list(found.shape)} elements; out has shape {list(out.shape)}",
+                f"indices name {list(shape)} elements; out has shape {list(out.shape)}",
                 operator="aclnnIndex",
                 parameter="out",
             )
-        np.copyto(out, found)
+        named = [(dim, row) for dim, row in enumerate(places) if row is not None]
+        if len(named) == 1:
+            ((dim, row),) = named
+            take_into(own, row, dim, out)
+        else:
+            np.copyto(out, own[tuple(slice(None) if row is None else row for row in places)])
 
 
 def _check_taken(call: Call) -> None:
@@ -266,7 +270,7 @@ class _Put:
         own = self.own.view(memory["selfRef"])
         values = apart(self.values.view(memory["values"]), own, own)
         places = find_places(name, self.own.shape, self.indices, memory["indices"])
-        shape = self._shape(places)
+        shape = _named_shape(own.shape, places)
         try:
             values = np.broadcast_to(values, shape)
         except ValueError:
@@ -281,11 +285,6 @@ class _Put:
                 self._add(own, places, values)
             else:
                 own[tuple(slice(None) if row is None else row for row in places)] = values
-
-    def _shape(self, places: Places) -> Shape:
-        named = [row.shape for row in places if row is not None]
-        together = np.broadcast_shapes(*named)
-        return _result_shape(self.own.shape, [row is None for row in places], together)
 
     def _add(self, own: Array, places: Places, values: Array) -> None:
         computed = summed_in(own)

@@ -62,27 +62,27 @@ def hardswish_backward(grad: Array, x: Array, *, out: Array, scratch: Scratch) -
     np.multiply(slope, grad, out=out)
 
 
-def _softplus_tanh(x: Array, out: Array) -> None:
-    """tanh(log(1 + exp(x))), which does not overflow; x is not read after the first write."""
-    np.abs(x, out=out)
-    np.negative(out, out=out)
+def _softplus_tanh(x: Array, out: Array, work: Array) -> None:
+    """tanh(log(1 + exp(x))): n / (n + 2) with n = e * (e + 2) and e = exp(x), and from 20 on 1."""
+    np.minimum(x, 20, out=out)
     np.exp(out, out=out)
-    np.log1p(out, out=out)
-    np.add(out, np.maximum(x, 0), out=out)
-    np.tanh(out, out=out)
+    np.add(out, 2, out=work)
+    np.multiply(out, work, out=out)
+    np.add(out, 2, out=work)
+    np.divide(out, work, out=out)
 
 
 def mish(x: Array, *, out: Array, scratch: Scratch) -> None:
     """x * tanh(log(1 + exp(x)))."""
     share = scratch.like(out)
-    _softplus_tanh(x, share)
+    _softplus_tanh(x, share, scratch.like(out))
     np.multiply(share, x, out=out)
 
 
 def mish_backward(grad: Array, x: Array, *, out: Array, scratch: Scratch) -> None:
     """grad * (t + x * sigmoid(x) * (1 - t^2)), with t = tanh(log(1 + exp(x)))."""
     share, slope, rest = scratch.like(out), scratch.like(out), scratch.like(out)
-    _softplus_tanh(x, share)
+    _softplus_tanh(x, share, rest)
     sigmoid(x, out=slope, scratch=scratch)
     np.multiply(slope, x, out=slope)
     np.multiply(share, share, out=rest)
@@ -161,17 +161,6 @@ def softplus_backward(call: Call, dtype: DType) -> Kernel:
         sigmoid(slope, out=slope, scratch=scratch)
         np.multiply(slope, grad, out=slope)
         select(straight, grad, slope, out=out, scratch=scratch)
-
-    return kernel
-
-
-def hardtanh(call: Call, dtype: DType) -> Kernel:
-    """min(max(x, low), high)."""
-    low, high = (number(call[name], dtype) for name in ("clipValueMin", "clipValueMax"))
-
-    def kernel(x: Array, *, out: Array, scratch: Scratch) -> None:
-        np.maximum(x, low, out=out)
-        np.minimum(out, high, out=out)
 
     return kernel
 

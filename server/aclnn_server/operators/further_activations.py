@@ -7,6 +7,7 @@ from aclnn.tensors import TensorSpec
 from aclnn_server.operators import further_activation_kernels as kernels
 from aclnn_server.operators.activation_kernels import gelu_backward
 from aclnn_server.operators.activations import Row
+from aclnn_server.operators.arithmetic_kernels import clamp
 from aclnn_server.operators.axis_checks import WhereGiven
 from aclnn_server.operators.blocks import Elementwise, Kernel, Nothing, Types
 from aclnn_server.operators.checks import Broadcasts, Holds, NotNull, RankUpTo, TypeIn
@@ -152,7 +153,7 @@ ROWS = (
         "Hardtanh",
         "Each element, bounded from below and above.",
         "out = \\min(\\max(self, clipValueMin), clipValueMax)",
-        kernels.hardtanh,
+        clamp,
         "hardtanh",
         _SOURCE,
         FLOATS,

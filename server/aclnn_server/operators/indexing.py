@@ -113,12 +113,13 @@ class Gather:
             places = places[(*(slice(None),) * (axis - self.dim), cut)]
         else:
             source = source[(*(slice(None),) * (axis - places.ndim + 1), cut)]
-        _take(source, places, self.dim, target)
+        take_into(source, places, self.dim, target)
 
 
-def _take(source: Array, places: Array, dim: int, target: Array) -> None:
+def take_into(source: Array, places: Array, dim: int, target: Array) -> None:
+    """Writes the places of a dimension, which are known to be inside, in the order of `places`."""
     if target.flags.c_contiguous and target.shape == _taken_shape(source.shape, dim, places.shape):
-        # With "clip" NumPy writes to `out` itself; the places are known to be inside.
+        # With "clip" NumPy writes to `out` itself.
         np.take(source, places, dim, out=target, mode="clip")
     else:
         np.copyto(target, np.take(source, places, dim, mode="clip").reshape(target.shape))
