@@ -1776,6 +1776,56 @@ def aclnnBinaryCrossEntropyWithLogitsBackward(
     execute("aclnnBinaryCrossEntropyWithLogitsBackward", workspace, workspaceSize, executor, stream)
 
 
+def aclnnBincountGetWorkspaceSize(
+    self: TensorLike,
+    weights: TensorLike | None,
+    minlength: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """How often each number from 0 on occurs, or the sum of the weights where it does.
+
+    $$out_n = \\sum_{self_i = n} weights_i$$
+
+    - weights may be null; each is 1 then. Sums are DOUBLE, in the order of the elements.
+    - out is as large as the greatest number makes it; one that is below 0 or does not fit makes the
+      execution
+      fail, before anything is written.
+
+    Source: the public documentation of aclnnBincount (hicann/ops-math, math/bincount).
+
+    Args:
+        self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8.
+        weights: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, may be None.
+        minlength: int64_t.
+        out: output aclTensor* of INT32, INT64, FLOAT, DOUBLE.
+    """
+    return get_workspace_size(
+        "aclnnBincount",
+        (
+            self,
+            weights,
+            minlength,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBincount(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBincount", workspace, workspaceSize, executor, stream)
+
+
 def aclnnBitwiseAndScalarGetWorkspaceSize(
     self: TensorLike,
     other: ScalarLike,
@@ -3955,6 +4005,48 @@ def aclnnExpm1(
     execute("aclnnExpm1", workspace, workspaceSize, executor, stream)
 
 
+def aclnnEyeGetWorkspaceSize(
+    n: int,
+    m: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """A matrix with ones on its diagonal and zeros elsewhere.
+
+    $$out_{ij} = \\begin{cases} 1 & i = j \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    Source: the public documentation of aclnnEye (hicann/ops-math, math/eye).
+
+    Args:
+        n: int64_t.
+        m: int64_t.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+    """
+    return get_workspace_size(
+        "aclnnEye",
+        (
+            n,
+            m,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnEye(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnEye", workspace, workspaceSize, executor, stream)
+
+
 def aclnnFlashAttentionScoreGetWorkspaceSize(
     query: TensorLike,
     key: TensorLike,
@@ -4547,6 +4639,48 @@ def aclnnFlashAttentionScoreV4(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnFlashAttentionScoreV4", workspace, workspaceSize, executor, stream)
+
+
+def aclnnFlipGetWorkspaceSize(
+    self: TensorLike,
+    dims: Sequence[int],
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Turns dimensions around.
+
+    For dim 0: $out_{i,\\dots} = self_{n - 1 - i,\\dots}$
+
+    Source: the public documentation of aclnnFlip (hicann/ops-math, conversion/reverse).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        dims: const aclIntArray*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnFlip",
+        (
+            self,
+            dims,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnFlip(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnFlip", workspace, workspaceSize, executor, stream)
 
 
 def aclnnFloorGetWorkspaceSize(
@@ -7607,6 +7741,56 @@ def aclnnHardtanhBackward(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnHardtanhBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnHistcGetWorkspaceSize(
+    self: TensorLike,
+    bins: int,
+    min: ScalarLike,
+    max: ScalarLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Numbers of elements in intervals of equal width.
+
+    - bins intervals lie between min and max; the last one has its upper end too. Elements outside,
+      and NaN,
+      are not counted.
+    - Where min and max are equal, the intervals lie between the least and the greatest element.
+
+    Source: the public documentation of aclnnHistc (hicann/ops-math, math/histogram_v2).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+        bins: int64_t.
+        min: const aclScalar*.
+        max: const aclScalar*.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+    """
+    return get_workspace_size(
+        "aclnnHistc",
+        (
+            self,
+            bins,
+            min,
+            max,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnHistc(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnHistc", workspace, workspaceSize, executor, stream)
 
 
 def aclnnIndexGetWorkspaceSize(
@@ -10953,6 +11137,52 @@ def aclnnLinalgVectorNorm(
     execute("aclnnLinalgVectorNorm", workspace, workspaceSize, executor, stream)
 
 
+def aclnnLinspaceGetWorkspaceSize(
+    start: ScalarLike,
+    end: ScalarLike,
+    steps: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Numbers at equal distances from one to another, both included.
+
+    $$out_i = start + i \\cdot \\frac{end - start}{steps - 1}$$
+
+    Computed in DOUBLE, each half from its own end, and cast to the type of out.
+
+    Source: the public documentation of aclnnLinspace (hicann/ops-math, math/lin_space).
+
+    Args:
+        start: const aclScalar*.
+        end: const aclScalar*.
+        steps: int64_t.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+    """
+    return get_workspace_size(
+        "aclnnLinspace",
+        (
+            start,
+            end,
+            steps,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnLinspace(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnLinspace", workspace, workspaceSize, executor, stream)
+
+
 def aclnnLogGetWorkspaceSize(
     self: TensorLike,
     out: TensorLike,
@@ -13165,6 +13395,60 @@ def aclnnNorm(
     execute("aclnnNorm", workspace, workspaceSize, executor, stream)
 
 
+def aclnnOneHotGetWorkspaceSize(
+    self: TensorLike,
+    numClasses: int,
+    onValue: TensorLike,
+    offValue: TensorLike,
+    axis: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Classes as vectors: one value at the place of the class, another elsewhere.
+
+    For axis -1: $out_{i,c} = \\begin{cases} onValue & self_i = c \\\\ offValue & \\text{otherwise}
+    \\end{cases}$
+
+    - axis is where the new dimension stands; -1 is the last.
+    - A class that is below 0, or not less than numClasses, has offValue everywhere.
+
+    Source: the public documentation of aclnnOneHot (hicann/ops-math, math/one_hot).
+
+    Args:
+        self: const aclTensor* of INT32, INT64, UINT8.
+        numClasses: int.
+        onValue: const aclTensor*.
+        offValue: const aclTensor*.
+        axis: int64_t.
+        out: output aclTensor* of FLOAT16, FLOAT, INT32, INT64, INT8, UINT8.
+    """
+    return get_workspace_size(
+        "aclnnOneHot",
+        (
+            self,
+            numClasses,
+            onValue,
+            offValue,
+            axis,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnOneHot(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnOneHot", workspace, workspaceSize, executor, stream)
+
+
 def aclnnPermuteGetWorkspaceSize(
     self: TensorLike,
     dims: Sequence[int],
@@ -13790,6 +14074,48 @@ def aclnnRemainderTensorTensor(
     execute("aclnnRemainderTensorTensor", workspace, workspaceSize, executor, stream)
 
 
+def aclnnRepeatGetWorkspaceSize(
+    self: TensorLike,
+    repeats: Sequence[int],
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Repeats a tensor along its dimensions, and along new ones before them.
+
+    $$out_i = self_{i \\bmod n}$$
+
+    Source: the public documentation of aclnnRepeat (hicann/ops-math, conversion/tile).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        repeats: const aclIntArray*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnRepeat",
+        (
+            self,
+            repeats,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnRepeat(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnRepeat", workspace, workspaceSize, executor, stream)
+
+
 def aclnnRmsNormGetWorkspaceSize(
     x: TensorLike,
     gamma: TensorLike,
@@ -13904,6 +14230,53 @@ def aclnnRmsNormGrad(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnRmsNormGrad", workspace, workspaceSize, executor, stream)
+
+
+def aclnnRollGetWorkspaceSize(
+    x: TensorLike,
+    shifts: Sequence[int],
+    dims: Sequence[int],
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Moves elements on along dimensions; those behind the end come to the front.
+
+    For dim 0: $out_{(i + shift) \\bmod n,\\dots} = x_{i,\\dots}$
+
+    Without dims, all elements in C order are one dimension.
+
+    Source: the public documentation of aclnnRoll (hicann/ops-math, conversion/roll).
+
+    Args:
+        x: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8, BOOL,
+            UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        shifts: const aclIntArray*.
+        dims: const aclIntArray*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnRoll",
+        (
+            x,
+            shifts,
+            dims,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnRoll(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnRoll", workspace, workspaceSize, executor, stream)
 
 
 def aclnnRoundGetWorkspaceSize(
@@ -14733,6 +15106,59 @@ def aclnnSlice(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnSlice", workspace, workspaceSize, executor, stream)
+
+
+def aclnnSliceV2GetWorkspaceSize(
+    self: TensorLike,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int],
+    steps: Sequence[int],
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Cuts a part out of several dimensions.
+
+    For axis 0: $out_{i,\\dots} = self_{start + i \\cdot step,\\dots}$
+
+    starts and ends below 0 count from the end, and are moved inside the dimension.
+
+    Source: the public documentation of aclnnSliceV2 (hicann/ops-math, conversion/strided_slice).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+        starts: const aclIntArray*.
+        ends: const aclIntArray*.
+        axes: const aclIntArray*.
+        steps: const aclIntArray*.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnSliceV2",
+        (
+            self,
+            starts,
+            ends,
+            axes,
+            steps,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnSliceV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnSliceV2", workspace, workspaceSize, executor, stream)
 
 
 def aclnnSmoothL1LossGetWorkspaceSize(
@@ -15926,6 +16352,127 @@ def aclnnTrunc(
     execute("aclnnTrunc", workspace, workspaceSize, executor, stream)
 
 
+def aclnnUnique2GetWorkspaceSize(
+    self: TensorLike,
+    sorted: bool,
+    returnInverse: bool,
+    returnCounts: bool,
+    valueOut: TensorLike,
+    inverseOut: TensorLike,
+    countsOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Elements that differ from each other, in order; which of them each is; and how often they occur.
+
+    - They are in order, whether sorted is true or not. Each NaN differs from every other.
+    - inverseOut is written if returnInverse is true, and also with returnCounts if it is not empty;
+      countsOut
+      if returnCounts is true.
+    - valueOut and countsOut have the shape [n], of n elements that differ; those are the first n of
+      the
+      outputs.
+
+    Source: the public documentation of aclnnUnique2 (hicann/ops-math,
+    math/unique_with_counts_ext2).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        sorted: bool.
+        returnInverse: bool.
+        returnCounts: bool.
+        valueOut: output aclTensor*.
+        inverseOut: output aclTensor* of INT64.
+        countsOut: output aclTensor* of INT64.
+    """
+    return get_workspace_size(
+        "aclnnUnique2",
+        (
+            self,
+            sorted,
+            returnInverse,
+            returnCounts,
+            valueOut,
+            inverseOut,
+            countsOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnUnique2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnUnique2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnUniqueConsecutiveGetWorkspaceSize(
+    self: TensorLike,
+    returnInverse: bool,
+    returnCounts: bool,
+    dim: int,
+    valueOut: TensorLike,
+    inverseOut: TensorLike,
+    countsOut: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """The first of each run of equal elements or slices; which run each is in; and how long runs are.
+
+    - dim is the dimension whose slices are compared; 1000 compares all elements, in C order.
+    - Each NaN differs from its neighbours.
+    - inverseOut is written if returnInverse is true, countsOut if returnCounts is.
+    - valueOut has the shape of self with the number of runs in place of dim, or that number alone;
+      countsOut
+      that number. Those are the first elements of the outputs.
+
+    Source: the public documentation of aclnnUniqueConsecutive (hicann/ops-math,
+    math/unique_consecutive).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        returnInverse: bool.
+        returnCounts: bool.
+        dim: int64_t.
+        valueOut: output aclTensor*.
+        inverseOut: output aclTensor* of INT64.
+        countsOut: output aclTensor* of INT64.
+    """
+    return get_workspace_size(
+        "aclnnUniqueConsecutive",
+        (
+            self,
+            returnInverse,
+            returnCounts,
+            dim,
+            valueOut,
+            inverseOut,
+            countsOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnUniqueConsecutive(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnUniqueConsecutive", workspace, workspaceSize, executor, stream)
+
+
 def aclnnVarGetWorkspaceSize(
     self: TensorLike,
     dim: Sequence[int] | None,
@@ -16495,6 +17042,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         ("weightOptional", "posWeightOptional"),
     ),
+    "aclnnBincount": (
+        """
+        aclnnStatus aclnnBincountGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* weights,
+            int64_t minlength,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        ("weights",),
+    ),
     "aclnnBitwiseAndScalar": (
         """
         aclnnStatus aclnnBitwiseAndScalarGetWorkspaceSize(
@@ -17053,6 +17613,18 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnEye": (
+        """
+        aclnnStatus aclnnEyeGetWorkspaceSize(
+            int64_t n,
+            int64_t m,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnFlashAttentionScore": (
         """
         aclnnStatus aclnnFlashAttentionScoreGetWorkspaceSize(
@@ -17276,6 +17848,18 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             "softmaxOutLayout",
             "softmaxOutOut",
         ),
+    ),
+    "aclnnFlip": (
+        """
+        aclnnStatus aclnnFlipGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* dims,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
     ),
     "aclnnFloor": (
         """
@@ -18078,6 +18662,20 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         aclnnStatus aclnnHardtanhBackwardGetWorkspaceSize(
             const aclTensor* gradOutput,
             const aclTensor* self,
+            const aclScalar* min,
+            const aclScalar* max,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnHistc": (
+        """
+        aclnnStatus aclnnHistcGetWorkspaceSize(
+            const aclTensor* self,
+            int64_t bins,
             const aclScalar* min,
             const aclScalar* max,
             aclTensor* out,
@@ -18908,6 +19506,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnLinspace": (
+        """
+        aclnnStatus aclnnLinspaceGetWorkspaceSize(
+            const aclScalar* start,
+            const aclScalar* end,
+            int64_t steps,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnLog": (
         """
         aclnnStatus aclnnLogGetWorkspaceSize(
@@ -19466,6 +20077,21 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnOneHot": (
+        """
+        aclnnStatus aclnnOneHotGetWorkspaceSize(
+            const aclTensor* self,
+            int numClasses,
+            const aclTensor* onValue,
+            const aclTensor* offValue,
+            int64_t axis,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnPermute": (
         """
         aclnnStatus aclnnPermuteGetWorkspaceSize(
@@ -19625,6 +20251,18 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnRepeat": (
+        """
+        aclnnStatus aclnnRepeatGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* repeats,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnRmsNorm": (
         """
         aclnnStatus aclnnRmsNormGetWorkspaceSize(
@@ -19652,6 +20290,19 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("dxOut", "dgammaOut"),
+        (),
+    ),
+    "aclnnRoll": (
+        """
+        aclnnStatus aclnnRollGetWorkspaceSize(
+            const aclTensor* x,
+            const aclIntArray* shifts,
+            const aclIntArray* dims,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
         (),
     ),
     "aclnnRound": (
@@ -19858,6 +20509,21 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             int64_t start,
             int64_t end,
             int64_t step,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnSliceV2": (
+        """
+        aclnnStatus aclnnSliceV2GetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* starts,
+            const aclIntArray* ends,
+            const aclIntArray* axes,
+            const aclIntArray* steps,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -20164,6 +20830,38 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnUnique2": (
+        """
+        aclnnStatus aclnnUnique2GetWorkspaceSize(
+            const aclTensor* self,
+            bool sorted,
+            bool returnInverse,
+            bool returnCounts,
+            aclTensor* valueOut,
+            aclTensor* inverseOut,
+            aclTensor* countsOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("valueOut", "inverseOut", "countsOut"),
+        (),
+    ),
+    "aclnnUniqueConsecutive": (
+        """
+        aclnnStatus aclnnUniqueConsecutiveGetWorkspaceSize(
+            const aclTensor* self,
+            bool returnInverse,
+            bool returnCounts,
+            int64_t dim,
+            aclTensor* valueOut,
+            aclTensor* inverseOut,
+            aclTensor* countsOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("valueOut", "inverseOut", "countsOut"),
+        (),
+    ),
     "aclnnVar": (
         """
         aclnnStatus aclnnVarGetWorkspaceSize(
@@ -20200,6 +20898,8 @@ SHAPED_BY_DATA: Mapping[str, tuple[str, ...]] = {
     "aclnnMaskedSelect": ("out",),
     "aclnnNonzero": ("out",),
     "aclnnNonzeroV2": ("out",),
+    "aclnnUnique2": ("valueOut", "countsOut"),
+    "aclnnUniqueConsecutive": ("valueOut", "countsOut"),
 }
 """The outputs whose shape only the run tells, of those operators that have some."""
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tests.data.golden_record import (
     FLOATS,
     GENERATOR,
     INTEGERS,
     NAMES,
+    TYPES,
     Function,
     case,
     exact,
@@ -427,6 +429,99 @@ def orders() -> None:
             case(f"aclnnCum{word}", kind, given, {"valuesOut": values, "indicesOut": found}, 0)
 
 
+# --- elsewhere, made and counted ------------------------------------------------------------------
+
+
+def elsewhere() -> None:
+    """Turned around, rolled, repeated and cut."""
+    for kind in (*NUMBERS, "BOOL", "COMPLEX64"):
+        x = uniform((3, 4, 2), kind, -9, 9)
+        for dims in ([0], [-1, 0], []):
+            given = {"self": x, "dims": dims}
+            case("aclnnFlip", f"{kind}-{len(dims)}", given, {"out": torch.flip(x, dims)}, 0)
+        for shifts, dims in (([5], []), ([-1, 3], [0, -2]), ([2], [1])):
+            out = torch.roll(x, shifts if dims else shifts[0], dims or None)
+            given = {"x": x, "shifts": shifts, "dims": dims}
+            case("aclnnRoll", f"{kind}-{len(shifts)}-{len(dims)}", given, {"out": out}, 0)
+        for repeats in ([2, 1, 3], [2, 1, 2, 1]):
+            given = {"self": x, "repeats": repeats}
+            case("aclnnRepeat", f"{kind}-{len(repeats)}", given, {"out": x.repeat(repeats)}, 0)
+        given = {"self": x, "starts": [1, -9], "ends": [99, -1], "axes": [0, 1], "steps": [1, 2]}
+        case("aclnnSliceV2", kind, given, {"out": x[1:, 0:3:2].contiguous()}, 0)
+
+
+def made() -> None:
+    """Unit matrices, classes as vectors, and numbers between two others."""
+    for kind in (*NUMBERS, "BOOL"):
+        for rows, columns in ((3, 5), (4, 2)):
+            out = torch.eye(rows, columns).to(TYPES[kind])
+            case("aclnnEye", f"{kind}-{rows}", {"n": rows, "m": columns}, {"out": out}, 0)
+        if kind == "BOOL":
+            continue
+        for number, (low, high, steps) in enumerate(((0, 10, 5), (3, 60, 7), (2, 2, 1), (9, 1, 9))):
+            given = {"start": (low, "INT64"), "end": (high, "DOUBLE"), "steps": steps}
+            out = torch.linspace(low, high, steps, dtype=torch.float64).to(TYPES[kind])
+            case("aclnnLinspace", f"{kind}-{number}", given, {"out": out})
+    for kind in ("FLOAT", "FLOAT16", "INT32", "INT64", "INT8", "UINT8"):
+        own = torch.tensor(
+            [[2, 0, 3], [1, 1, 2]], dtype=torch.int64 if kind != "INT32" else torch.int32
+        )
+        on, off = (torch.tensor([value], dtype=TYPES[kind]) for value in (3, 1))
+        for axis in (-1, 0, 1):
+            hot = functional.one_hot(own.long(), 5).movedim(-1, axis)
+            out = torch.where(hot == 1, on, off)
+            given = {"self": own, "numClasses": 5, "onValue": on, "offValue": off, "axis": axis}
+            case("aclnnOneHot", f"{kind}-{axis}", given, {"out": out.contiguous()}, 0)
+
+
+def counted() -> None:
+    """Counted in intervals, by their values, and those that differ."""
+    for kind in NUMBERS:
+        # Quarters are exact in every type, so that no rounding moves one to another interval.
+        x = uniform((60,), "INT32", 0 if kind == "UINT8" else -20, 20).double() / 4
+        x = x.to(TYPES[kind])
+        for number, (low, high) in enumerate(((-2, 2), (0, 0))):
+            given = {"self": x, "bins": 8, "min": (low, "INT64"), "max": (high, "INT64")}
+            out = torch.histc(x.double(), 8, low, high).to(x.dtype)
+            case("aclnnHistc", f"{kind}-{number}", given, {"out": out}, 0)
+        _distinct(x, kind)
+        if kind not in INTEGERS:
+            continue
+        _occurring(uniform((30,), kind, 0, 6).abs(), kind)
+    _distinct(uniform((30,), "BOOL"), "BOOL")
+
+
+def _occurring(own: Tensor, kind: str) -> None:
+    for size in (7, 12):
+        given: dict[str, Any] = {"self": own, "weights": None, "minlength": size}
+        out = torch.bincount(own, minlength=size)
+        case("aclnnBincount", f"{kind}-{size}", given, {"out": out}, 0)
+    for other in FLOATS:
+        weights = uniform((30,), other, -1, 1)
+        given = {"self": own, "weights": weights, "minlength": 9}
+        out = torch.bincount(own, weights.double(), minlength=9).float()
+        case("aclnnBincount", f"{kind}-{other}", given, {"out": out})
+
+
+def _distinct(x: Tensor, kind: str) -> None:
+    x = x.reshape(-1, 10)
+    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
+    outs = {"valueOut": _padded(values, x.numel()), "inverseOut": inverse}
+    outs["countsOut"] = _padded(counts, x.numel())
+    given: dict[str, Any] = {"self": x, "sorted": True, "returnInverse": True, "returnCounts": True}
+    case("aclnnUnique2", kind, given, outs, 0)
+    runs = x.reshape(-1).repeat_interleave(2).reshape(-1, 10)[[0, 0, 1, 1, 0]]
+    for dim in (None, 0):
+        found = torch.unique_consecutive(runs, return_inverse=True, return_counts=True, dim=dim)
+        size = runs.numel() if dim is None else runs.shape[dim]
+        outs = {"valueOut": _padded(found[0], runs.numel()), "inverseOut": found[1]}
+        outs["countsOut"] = _padded(found[2], size)
+        given = {"self": runs, "returnInverse": True, "returnCounts": True}
+        given |= {"dim": 1000 if dim is None else dim}
+        case("aclnnUniqueConsecutive", f"{kind}-{dim}", given, outs, 0)
+
+
 FAMILIES = (
     selected, bits, divisions, forms, masked, extremes, foreach, norms, steps, places, orders,
+    elsewhere, made, counted,
 )  # fmt: skip

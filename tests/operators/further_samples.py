@@ -137,6 +137,71 @@ def _top(make: Making) -> Values:
     )
 
 
+# --- elsewhere, made and counted -------------------------------------------------------------------------
+
+
+def _elsewhere(make: Making) -> Values:
+    own, out = make.numbers(*make.shape), make.out(*make.shape)
+    return {"self": own, "x": own, "shifts": (1,), "dims": (len(make.shape) - 1,), "out": out}
+
+
+def _repeated(make: Making) -> Values:
+    repeats = (2,) * (len(make.shape) + 1)
+    out = make.out(2, *(2 * size for size in make.shape))
+    return {"self": make.numbers(*make.shape), "repeats": repeats, "out": out}
+
+
+def _cut(make: Making) -> Values:
+    *rest, last = make.shape
+    lists = {"starts": (0,), "ends": (last,), "axes": (len(rest),), "steps": (2,)}
+    return {"self": make.numbers(*rest, last), **lists, "out": make.out(*rest, -(-last // 2))}
+
+
+def _eye(make: Making) -> Values:
+    return {"n": 4, "m": 5, "out": make.out(4, 5)}
+
+
+def _one_hot(make: Making) -> Values:
+    dtype = make.dtype if make.dtype.kind in ("signed", "unsigned") else dtypes.INT64
+    return {
+        "self": make.indices(3, *make.shape).astype(dtype.numpy),
+        "numClasses": 3,
+        "axis": -1,
+        **{
+            name: np.full(1, value, np.float32) for name, value in (("onValue", 1), ("offValue", 0))
+        },
+        "out": make.out(*make.shape, 3, dtype=np.float32),
+    }
+
+
+def _linspace(make: Making) -> Values:
+    bounds = {"start": Scalar(1, "INT64"), "end": Scalar(5, "INT64")}
+    return bounds | {"steps": 5, "out": make.out(5)}
+
+
+def _histogram(make: Making) -> Values:
+    bounds = {"min": Scalar(0, "INT64"), "max": Scalar(5, "INT64")}
+    return {"self": make.numbers(*make.shape), "bins": 5, **bounds, "out": make.out(5)}
+
+
+def _bins(make: Making) -> Values:
+    own = make.numbers(math.prod(make.shape))
+    return {"self": own, "minlength": 6, "out": make.out(6, dtype=np.int64)}
+
+
+def _distinct(make: Making) -> Values:
+    count = math.prod(make.shape)
+    return {
+        "self": make.numbers(*make.shape),
+        "dim": 1000,
+        "returnInverse": True,
+        "returnCounts": True,
+        "valueOut": make.out(count),
+        "inverseOut": make.out(*make.shape, dtype=np.int64),
+        "countsOut": make.out(count, dtype=np.int64),
+    }
+
+
 # --- norms and optimisers ------------------------------------------------------------------------------
 
 
@@ -293,6 +358,17 @@ FURTHER: dict[str, Callable[[Making], Values]] = {
     ),
     **dict.fromkeys(("Sort", "Argsort", "Cummax", "Cummin"), _ordered),
     "Topk": _top,
+    "Flip": _elsewhere,
+    "Roll": _elsewhere,
+    "Repeat": _repeated,
+    "SliceV2": _cut,
+    "Eye": _eye,
+    "OneHot": _one_hot,
+    "Linspace": _linspace,
+    "Histc": _histogram,
+    "Bincount": _bins,
+    "Unique2": _distinct,
+    "UniqueConsecutive": _distinct,
     "Max": _whole_extreme,
     "Min": _whole_extreme,
     "ArgMin": _position,

@@ -80,7 +80,7 @@ class Along:
         return np.moveaxis(array, self.dim, -1) if array.ndim else array.reshape(1)
 
 
-def _comparable(block: Array) -> Array:
+def comparable(block: Array) -> Array:
     """The elements in a type that NumPy compares fast, 16-bit floats exactly in FLOAT."""
     if block.dtype.itemsize == 2 and block.dtype.kind not in "iu":
         return block.astype(np.float32)
@@ -89,7 +89,7 @@ def _comparable(block: Array) -> Array:
 
 def positions_in_order(block: Array, *, descending: bool) -> Array:
     """Positions of a block's elements in order, row by row."""
-    keys = _comparable(block)
+    keys = comparable(block)
     found: Array
     if not descending:
         found = np.argsort(keys, axis=-1, kind="stable")
@@ -234,7 +234,7 @@ def topk(call: Call) -> Work:
 
 def _so_far(extreme: np.ufunc, reaches: np.ufunc) -> Order:
     def order(block: Array) -> tuple[Array, Array]:
-        keys = _comparable(block)
+        keys = comparable(block)
         values = extreme.accumulate(keys, axis=-1)
         # An element that reaches the extreme of all up to it is where that stands; and each NaN is.
         own = reaches(keys, values)

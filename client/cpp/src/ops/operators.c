@@ -28,6 +28,7 @@
 #include "aclnnop/aclnn_binary_cross_entropy_backward.h"
 #include "aclnnop/aclnn_binary_cross_entropy_with_logits.h"
 #include "aclnnop/aclnn_binary_cross_entropy_with_logits_backward.h"
+#include "aclnnop/aclnn_bincount.h"
 #include "aclnnop/aclnn_bitwise_and_scalar.h"
 #include "aclnnop/aclnn_bitwise_and_tensor.h"
 #include "aclnnop/aclnn_bitwise_not.h"
@@ -63,9 +64,11 @@
 #include "aclnnop/aclnn_exp.h"
 #include "aclnnop/aclnn_expand.h"
 #include "aclnnop/aclnn_expm1.h"
+#include "aclnnop/aclnn_eye.h"
 #include "aclnnop/aclnn_fill_scalar.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
+#include "aclnnop/aclnn_flip.h"
 #include "aclnnop/aclnn_floor.h"
 #include "aclnnop/aclnn_floor_divide.h"
 #include "aclnnop/aclnn_fmod_scalar.h"
@@ -130,6 +133,7 @@
 #include "aclnnop/aclnn_hardswish_backward_v2.h"
 #include "aclnnop/aclnn_hardtanh.h"
 #include "aclnnop/aclnn_hardtanh_backward.h"
+#include "aclnnop/aclnn_histc.h"
 #include "aclnnop/aclnn_index.h"
 #include "aclnnop/aclnn_index_add.h"
 #include "aclnnop/aclnn_index_put_impl.h"
@@ -148,6 +152,7 @@
 #include "aclnnop/aclnn_leaky_relu_backward.h"
 #include "aclnnop/aclnn_lerp.h"
 #include "aclnnop/aclnn_linalg_vector_norm.h"
+#include "aclnnop/aclnn_linspace.h"
 #include "aclnnop/aclnn_log.h"
 #include "aclnnop/aclnn_log1p.h"
 #include "aclnnop/aclnn_log_sum_exp.h"
@@ -191,6 +196,7 @@
 #include "aclnnop/aclnn_nonzero_v2.h"
 #include "aclnnop/aclnn_norm.h"
 #include "aclnnop/aclnn_normal.h"
+#include "aclnnop/aclnn_one_hot.h"
 #include "aclnnop/aclnn_ones.h"
 #include "aclnnop/aclnn_permute.h"
 #include "aclnnop/aclnn_pow.h"
@@ -202,8 +208,10 @@
 #include "aclnnop/aclnn_reduce_sum.h"
 #include "aclnnop/aclnn_relu.h"
 #include "aclnnop/aclnn_remainder.h"
+#include "aclnnop/aclnn_repeat.h"
 #include "aclnnop/aclnn_rms_norm.h"
 #include "aclnnop/aclnn_rms_norm_grad.h"
+#include "aclnnop/aclnn_roll.h"
 #include "aclnnop/aclnn_round.h"
 #include "aclnnop/aclnn_rsqrt.h"
 #include "aclnnop/aclnn_rsub.h"
@@ -220,6 +228,7 @@
 #include "aclnnop/aclnn_silu_backward.h"
 #include "aclnnop/aclnn_sin.h"
 #include "aclnnop/aclnn_slice.h"
+#include "aclnnop/aclnn_slice_v2.h"
 #include "aclnnop/aclnn_smooth_l1_loss.h"
 #include "aclnnop/aclnn_smooth_l1_loss_backward.h"
 #include "aclnnop/aclnn_soft_margin_loss.h"
@@ -243,6 +252,8 @@
 #include "aclnnop/aclnn_triu.h"
 #include "aclnnop/aclnn_trunc.h"
 #include "aclnnop/aclnn_uniform.h"
+#include "aclnnop/aclnn_unique2.h"
+#include "aclnnop/aclnn_unique_consecutive.h"
 #include "aclnnop/aclnn_var.h"
 #include "aclnnop/aclnn_var_correction.h"
 #include "aclnnop/aclnn_zero.h"
@@ -1388,6 +1399,38 @@ aclnnStatus aclnnBinaryCrossEntropyWithLogitsBackward(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kBinaryCrossEntropyWithLogitsBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBincountParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"weights", ACLNN_SERVE_TENSOR, false},
+    {"minlength", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kBincount = {"aclnnBincount", kBincountParameters, 4};
+
+aclnnStatus aclnnBincountGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* weights,
+    int64_t minlength,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = weights},
+      {.int64Value = minlength},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kBincount, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBincount(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBincount, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kBitwiseAndScalarParameters[] = {
@@ -2763,6 +2806,35 @@ aclnnStatus aclnnExpm1(
   return aclnnServeExecute(&kExpm1, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kEyeParameters[] = {
+    {"n", ACLNN_SERVE_INT64, false},
+    {"m", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kEye = {"aclnnEye", kEyeParameters, 3};
+
+aclnnStatus aclnnEyeGetWorkspaceSize(
+    int64_t n,
+    int64_t m,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.int64Value = n},
+      {.int64Value = m},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kEye, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnEye(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kEye, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kFlashAttentionScoreParameters[] = {
     {"query", ACLNN_SERVE_TENSOR, false},
     {"key", ACLNN_SERVE_TENSOR, false},
@@ -3216,6 +3288,35 @@ aclnnStatus aclnnFlashAttentionScoreV4(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kFlashAttentionScoreV4, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kFlipParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"dims", ACLNN_SERVE_INT_ARRAY, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kFlip = {"aclnnFlip", kFlipParameters, 3};
+
+aclnnStatus aclnnFlipGetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* dims,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = dims},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kFlip, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnFlip(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kFlip, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kFloorParameters[] = {
@@ -5191,6 +5292,41 @@ aclnnStatus aclnnHardtanhBackward(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kHardtanhBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kHistcParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"bins", ACLNN_SERVE_INT64, false},
+    {"min", ACLNN_SERVE_SCALAR, false},
+    {"max", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kHistc = {"aclnnHistc", kHistcParameters, 5};
+
+aclnnStatus aclnnHistcGetWorkspaceSize(
+    const aclTensor* self,
+    int64_t bins,
+    const aclScalar* min,
+    const aclScalar* max,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int64Value = bins},
+      {.scalar = min},
+      {.scalar = max},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kHistc, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnHistc(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kHistc, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kIndexParameters[] = {
@@ -7187,6 +7323,38 @@ aclnnStatus aclnnLinalgVectorNorm(
   return aclnnServeExecute(&kLinalgVectorNorm, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kLinspaceParameters[] = {
+    {"start", ACLNN_SERVE_SCALAR, false},
+    {"end", ACLNN_SERVE_SCALAR, false},
+    {"steps", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kLinspace = {"aclnnLinspace", kLinspaceParameters, 4};
+
+aclnnStatus aclnnLinspaceGetWorkspaceSize(
+    const aclScalar* start,
+    const aclScalar* end,
+    int64_t steps,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.scalar = start},
+      {.scalar = end},
+      {.int64Value = steps},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kLinspace, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnLinspace(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kLinspace, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kLogParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"out", ACLNN_SERVE_TENSOR, true},
@@ -8560,6 +8728,44 @@ aclnnStatus aclnnNorm(
   return aclnnServeExecute(&kNorm, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kOneHotParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"numClasses", ACLNN_SERVE_INT32, false},
+    {"onValue", ACLNN_SERVE_TENSOR, false},
+    {"offValue", ACLNN_SERVE_TENSOR, false},
+    {"axis", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kOneHot = {"aclnnOneHot", kOneHotParameters, 6};
+
+aclnnStatus aclnnOneHotGetWorkspaceSize(
+    const aclTensor* self,
+    int numClasses,
+    const aclTensor* onValue,
+    const aclTensor* offValue,
+    int64_t axis,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.int32Value = numClasses},
+      {.tensor = onValue},
+      {.tensor = offValue},
+      {.int64Value = axis},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kOneHot, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnOneHot(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kOneHot, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kPermuteParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"dims", ACLNN_SERVE_INT_ARRAY, false},
@@ -8946,6 +9152,35 @@ aclnnStatus aclnnRemainderTensorTensor(
   return aclnnServeExecute(&kRemainderTensorTensor, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kRepeatParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"repeats", ACLNN_SERVE_INT_ARRAY, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kRepeat = {"aclnnRepeat", kRepeatParameters, 3};
+
+aclnnStatus aclnnRepeatGetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* repeats,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = repeats},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kRepeat, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnRepeat(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kRepeat, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kRmsNormParameters[] = {
     {"x", ACLNN_SERVE_TENSOR, false},
     {"gamma", ACLNN_SERVE_TENSOR, false},
@@ -9017,6 +9252,38 @@ aclnnStatus aclnnRmsNormGrad(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kRmsNormGrad, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kRollParameters[] = {
+    {"x", ACLNN_SERVE_TENSOR, false},
+    {"shifts", ACLNN_SERVE_INT_ARRAY, false},
+    {"dims", ACLNN_SERVE_INT_ARRAY, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kRoll = {"aclnnRoll", kRollParameters, 4};
+
+aclnnStatus aclnnRollGetWorkspaceSize(
+    const aclTensor* x,
+    const aclIntArray* shifts,
+    const aclIntArray* dims,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = x},
+      {.intArray = shifts},
+      {.intArray = dims},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kRoll, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnRoll(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kRoll, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kRoundParameters[] = {
@@ -9531,6 +9798,44 @@ aclnnStatus aclnnSlice(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kSlice, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kSliceV2Parameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"starts", ACLNN_SERVE_INT_ARRAY, false},
+    {"ends", ACLNN_SERVE_INT_ARRAY, false},
+    {"axes", ACLNN_SERVE_INT_ARRAY, false},
+    {"steps", ACLNN_SERVE_INT_ARRAY, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kSliceV2 = {"aclnnSliceV2", kSliceV2Parameters, 6};
+
+aclnnStatus aclnnSliceV2GetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* starts,
+    const aclIntArray* ends,
+    const aclIntArray* axes,
+    const aclIntArray* steps,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = starts},
+      {.intArray = ends},
+      {.intArray = axes},
+      {.intArray = steps},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kSliceV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnSliceV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kSliceV2, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kSmoothL1LossParameters[] = {
@@ -10267,6 +10572,88 @@ aclnnStatus aclnnTrunc(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kTrunc, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kUnique2Parameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"sorted", ACLNN_SERVE_BOOL, false},
+    {"returnInverse", ACLNN_SERVE_BOOL, false},
+    {"returnCounts", ACLNN_SERVE_BOOL, false},
+    {"valueOut", ACLNN_SERVE_TENSOR, ACLNN_SERVE_SHAPED},
+    {"inverseOut", ACLNN_SERVE_TENSOR, true},
+    {"countsOut", ACLNN_SERVE_TENSOR, ACLNN_SERVE_SHAPED},
+};
+static const aclnnServeOperator kUnique2 = {"aclnnUnique2", kUnique2Parameters, 7};
+
+aclnnStatus aclnnUnique2GetWorkspaceSize(
+    const aclTensor* self,
+    bool sorted,
+    bool returnInverse,
+    bool returnCounts,
+    aclTensor* valueOut,
+    aclTensor* inverseOut,
+    aclTensor* countsOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.boolValue = sorted},
+      {.boolValue = returnInverse},
+      {.boolValue = returnCounts},
+      {.tensor = valueOut},
+      {.tensor = inverseOut},
+      {.tensor = countsOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kUnique2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnUnique2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kUnique2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kUniqueConsecutiveParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"returnInverse", ACLNN_SERVE_BOOL, false},
+    {"returnCounts", ACLNN_SERVE_BOOL, false},
+    {"dim", ACLNN_SERVE_INT64, false},
+    {"valueOut", ACLNN_SERVE_TENSOR, ACLNN_SERVE_SHAPED},
+    {"inverseOut", ACLNN_SERVE_TENSOR, true},
+    {"countsOut", ACLNN_SERVE_TENSOR, ACLNN_SERVE_SHAPED},
+};
+static const aclnnServeOperator kUniqueConsecutive = {"aclnnUniqueConsecutive", kUniqueConsecutiveParameters, 7};
+
+aclnnStatus aclnnUniqueConsecutiveGetWorkspaceSize(
+    const aclTensor* self,
+    bool returnInverse,
+    bool returnCounts,
+    int64_t dim,
+    aclTensor* valueOut,
+    aclTensor* inverseOut,
+    aclTensor* countsOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.boolValue = returnInverse},
+      {.boolValue = returnCounts},
+      {.int64Value = dim},
+      {.tensor = valueOut},
+      {.tensor = inverseOut},
+      {.tensor = countsOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kUniqueConsecutive, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnUniqueConsecutive(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kUniqueConsecutive, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kVarParameters[] = {

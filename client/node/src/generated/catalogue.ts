@@ -246,6 +246,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["int64_t", "reduction", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnBincount: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "weights", false, true],
+    ["int64_t", "minlength", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnBitwiseAndScalar: [
     ["const aclTensor*", "self", false, false],
     ["const aclScalar*", "other", false, false],
@@ -503,6 +509,11 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnEye: [
+    ["int64_t", "n", false, false],
+    ["int64_t", "m", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnFlashAttentionScore: [
     ["const aclTensor*", "query", false, false],
     ["const aclTensor*", "key", false, false],
@@ -635,6 +646,11 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "softmaxSumOut", true, false],
     ["const aclTensor*", "softmaxOutOut", true, true],
     ["const aclTensor*", "attentionOutOut", true, false],
+  ],
+  aclnnFlip: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclIntArray*", "dims", false, false],
+    ["aclTensor*", "out", true, false],
   ],
   aclnnFloor: [
     ["const aclTensor*", "self", false, false],
@@ -991,6 +1007,13 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclScalar*", "max", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnHistc: [
+    ["const aclTensor*", "self", false, false],
+    ["int64_t", "bins", false, false],
+    ["const aclScalar*", "min", false, false],
+    ["const aclScalar*", "max", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnIndex: [
     ["const aclTensor*", "self", false, false],
     ["const aclTensorList*", "indices", false, false],
@@ -1343,6 +1366,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclDataType", "dtype", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnLinspace: [
+    ["const aclScalar*", "start", false, false],
+    ["const aclScalar*", "end", false, false],
+    ["int64_t", "steps", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnLog: [
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
@@ -1600,6 +1629,14 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["bool", "keepdim", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnOneHot: [
+    ["const aclTensor*", "self", false, false],
+    ["int", "numClasses", false, false],
+    ["const aclTensor*", "onValue", false, false],
+    ["const aclTensor*", "offValue", false, false],
+    ["int64_t", "axis", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnPermute: [
     ["const aclTensor*", "self", false, false],
     ["const aclIntArray*", "dims", false, false],
@@ -1668,6 +1705,11 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "other", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnRepeat: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclIntArray*", "repeats", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnRmsNorm: [
     ["const aclTensor*", "x", false, false],
     ["const aclTensor*", "gamma", false, false],
@@ -1682,6 +1724,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "gamma", false, false],
     ["const aclTensor*", "dxOut", true, false],
     ["const aclTensor*", "dgammaOut", true, false],
+  ],
+  aclnnRoll: [
+    ["const aclTensor*", "x", false, false],
+    ["const aclIntArray*", "shifts", false, false],
+    ["const aclIntArray*", "dims", false, false],
+    ["aclTensor*", "out", true, false],
   ],
   aclnnRound: [
     ["const aclTensor*", "self", false, false],
@@ -1773,6 +1821,14 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["int64_t", "start", false, false],
     ["int64_t", "end", false, false],
     ["int64_t", "step", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnSliceV2: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclIntArray*", "starts", false, false],
+    ["const aclIntArray*", "ends", false, false],
+    ["const aclIntArray*", "axes", false, false],
+    ["const aclIntArray*", "steps", false, false],
     ["aclTensor*", "out", true, false],
   ],
   aclnnSmoothL1Loss: [
@@ -1912,6 +1968,24 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnTrunc: [
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
+  ],
+  aclnnUnique2: [
+    ["const aclTensor*", "self", false, false],
+    ["bool", "sorted", false, false],
+    ["bool", "returnInverse", false, false],
+    ["bool", "returnCounts", false, false],
+    ["aclTensor*", "valueOut", true, false, true],
+    ["aclTensor*", "inverseOut", true, false],
+    ["aclTensor*", "countsOut", true, false, true],
+  ],
+  aclnnUniqueConsecutive: [
+    ["const aclTensor*", "self", false, false],
+    ["bool", "returnInverse", false, false],
+    ["bool", "returnCounts", false, false],
+    ["int64_t", "dim", false, false],
+    ["aclTensor*", "valueOut", true, false, true],
+    ["aclTensor*", "inverseOut", true, false],
+    ["aclTensor*", "countsOut", true, false, true],
   ],
   aclnnVar: [
     ["const aclTensor*", "self", false, false],

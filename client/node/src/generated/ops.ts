@@ -1539,6 +1539,51 @@ export function aclnnBinaryCrossEntropyWithLogitsBackward(
 }
 
 /**
+ * How often each number from 0 on occurs, or the sum of the weights where it does.
+ *
+ * $$out_n = \sum_{self_i = n} weights_i$$
+ *
+ * - weights may be null; each is 1 then. Sums are DOUBLE, in the order of the elements.
+ * - out is as large as the greatest number makes it; one that is below 0 or does not fit makes the
+ *   execution
+ *   fail, before anything is written.
+ *
+ * Source: the public documentation of aclnnBincount (hicann/ops-math, math/bincount).
+ *
+ * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8.
+ * @param weights const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, may be None.
+ * @param minlength int64_t.
+ * @param out output aclTensor* of INT32, INT64, FLOAT, DOUBLE.
+ */
+export function aclnnBincountGetWorkspaceSize(
+  self: TensorLike,
+  weights: TensorLike,
+  minlength: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBincountGetWorkspaceSize(
+  named: { self: TensorLike; weights: TensorLike; minlength: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBincountGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBincount", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBincount(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBincount", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Bitwise and of a tensor and a number.
  *
  * $$out = self \mathbin{\&} other$$
@@ -3504,6 +3549,44 @@ export function aclnnExpm1(
 }
 
 /**
+ * A matrix with ones on its diagonal and zeros elsewhere.
+ *
+ * $$out_{ij} = \begin{cases} 1 & i = j \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * Source: the public documentation of aclnnEye (hicann/ops-math, math/eye).
+ *
+ * @param n int64_t.
+ * @param m int64_t.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ */
+export function aclnnEyeGetWorkspaceSize(
+  n: number | bigint,
+  m: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnEyeGetWorkspaceSize(
+  named: { n: number | bigint; m: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnEyeGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnEye", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnEye(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnEye", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Attention: values, weighed by the softmax of the scores of queries and keys.
  *
  * $$attentionOutOut = dropout(softmax(mask(scaleValue \cdot (query \cdot key^T +
@@ -3964,6 +4047,44 @@ export function aclnnFlashAttentionScoreV4(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnFlashAttentionScoreV4", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Turns dimensions around.
+ *
+ * For dim 0: $out_{i,\dots} = self_{n - 1 - i,\dots}$
+ *
+ * Source: the public documentation of aclnnFlip (hicann/ops-math, conversion/reverse).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+ * @param dims const aclIntArray*.
+ * @param out output aclTensor*.
+ */
+export function aclnnFlipGetWorkspaceSize(
+  self: TensorLike,
+  dims: Iterable<number | bigint>,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFlipGetWorkspaceSize(
+  named: { self: TensorLike; dims: Iterable<number | bigint>; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFlipGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnFlip", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnFlip(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnFlip", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -6734,6 +6855,50 @@ export function aclnnHardtanhBackward(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnHardtanhBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Numbers of elements in intervals of equal width.
+ *
+ * - bins intervals lie between min and max; the last one has its upper end too. Elements outside,
+ *   and NaN,
+ *   are not counted.
+ * - Where min and max are equal, the intervals lie between the least and the greatest element.
+ *
+ * Source: the public documentation of aclnnHistc (hicann/ops-math, math/histogram_v2).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ * @param bins int64_t.
+ * @param min const aclScalar*.
+ * @param max const aclScalar*.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ */
+export function aclnnHistcGetWorkspaceSize(
+  self: TensorLike,
+  bins: number | bigint,
+  min: ScalarLike,
+  max: ScalarLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHistcGetWorkspaceSize(
+  named: { self: TensorLike; bins: number | bigint; min: ScalarLike; max: ScalarLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnHistcGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnHistc", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnHistc(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnHistc", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -9803,6 +9968,47 @@ export function aclnnLinalgVectorNorm(
 }
 
 /**
+ * Numbers at equal distances from one to another, both included.
+ *
+ * $$out_i = start + i \cdot \frac{end - start}{steps - 1}$$
+ *
+ * Computed in DOUBLE, each half from its own end, and cast to the type of out.
+ *
+ * Source: the public documentation of aclnnLinspace (hicann/ops-math, math/lin_space).
+ *
+ * @param start const aclScalar*.
+ * @param end const aclScalar*.
+ * @param steps int64_t.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
+ */
+export function aclnnLinspaceGetWorkspaceSize(
+  start: ScalarLike,
+  end: ScalarLike,
+  steps: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLinspaceGetWorkspaceSize(
+  named: { start: ScalarLike; end: ScalarLike; steps: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLinspaceGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnLinspace", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnLinspace(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnLinspace", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Natural logarithm of each element.
  *
  * $$out = \ln self$$
@@ -11801,6 +12007,53 @@ export function aclnnNorm(
 }
 
 /**
+ * Classes as vectors: one value at the place of the class, another elsewhere.
+ *
+ * For axis -1: $out_{i,c} = \begin{cases} onValue & self_i = c \\ offValue & \text{otherwise}
+ * \end{cases}$
+ *
+ * - axis is where the new dimension stands; -1 is the last.
+ * - A class that is below 0, or not less than numClasses, has offValue everywhere.
+ *
+ * Source: the public documentation of aclnnOneHot (hicann/ops-math, math/one_hot).
+ *
+ * @param self const aclTensor* of INT32, INT64, UINT8.
+ * @param numClasses int.
+ * @param onValue const aclTensor*.
+ * @param offValue const aclTensor*.
+ * @param axis int64_t.
+ * @param out output aclTensor* of FLOAT16, FLOAT, INT32, INT64, INT8, UINT8.
+ */
+export function aclnnOneHotGetWorkspaceSize(
+  self: TensorLike,
+  numClasses: number,
+  onValue: TensorLike,
+  offValue: TensorLike,
+  axis: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnOneHotGetWorkspaceSize(
+  named: { self: TensorLike; numClasses: number; onValue: TensorLike; offValue: TensorLike; axis: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnOneHotGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnOneHot", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnOneHot(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnOneHot", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Swaps dimensions: dimension i of out is dimension dims[i] of self.
  *
  * A number below 0 in dims counts from the last dimension.
@@ -12371,6 +12624,44 @@ export function aclnnRemainderTensorTensor(
 }
 
 /**
+ * Repeats a tensor along its dimensions, and along new ones before them.
+ *
+ * $$out_i = self_{i \bmod n}$$
+ *
+ * Source: the public documentation of aclnnRepeat (hicann/ops-math, conversion/tile).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+ * @param repeats const aclIntArray*.
+ * @param out output aclTensor*.
+ */
+export function aclnnRepeatGetWorkspaceSize(
+  self: TensorLike,
+  repeats: Iterable<number | bigint>,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRepeatGetWorkspaceSize(
+  named: { self: TensorLike; repeats: Iterable<number | bigint>; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRepeatGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnRepeat", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnRepeat(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnRepeat", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Division of each row by its root mean square, then scaled.
  *
  * $$yOut = x \cdot rstdOut \cdot gamma \qquad
@@ -12471,6 +12762,48 @@ export function aclnnRmsNormGrad(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnRmsNormGrad", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Moves elements on along dimensions; those behind the end come to the front.
+ *
+ * For dim 0: $out_{(i + shift) \bmod n,\dots} = x_{i,\dots}$
+ *
+ * Without dims, all elements in C order are one dimension.
+ *
+ * Source: the public documentation of aclnnRoll (hicann/ops-math, conversion/roll).
+ *
+ * @param x const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+ * @param shifts const aclIntArray*.
+ * @param dims const aclIntArray*.
+ * @param out output aclTensor*.
+ */
+export function aclnnRollGetWorkspaceSize(
+  x: TensorLike,
+  shifts: Iterable<number | bigint>,
+  dims: Iterable<number | bigint>,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRollGetWorkspaceSize(
+  named: { x: TensorLike; shifts: Iterable<number | bigint>; dims: Iterable<number | bigint>; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnRollGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnRoll", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnRoll(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnRoll", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -13225,6 +13558,52 @@ export function aclnnSlice(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnSlice", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Cuts a part out of several dimensions.
+ *
+ * For axis 0: $out_{i,\dots} = self_{start + i \cdot step,\dots}$
+ *
+ * starts and ends below 0 count from the end, and are moved inside the dimension.
+ *
+ * Source: the public documentation of aclnnSliceV2 (hicann/ops-math, conversion/strided_slice).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128.
+ * @param starts const aclIntArray*.
+ * @param ends const aclIntArray*.
+ * @param axes const aclIntArray*.
+ * @param steps const aclIntArray*.
+ * @param out output aclTensor*.
+ */
+export function aclnnSliceV2GetWorkspaceSize(
+  self: TensorLike,
+  starts: Iterable<number | bigint>,
+  ends: Iterable<number | bigint>,
+  axes: Iterable<number | bigint>,
+  steps: Iterable<number | bigint>,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSliceV2GetWorkspaceSize(
+  named: { self: TensorLike; starts: Iterable<number | bigint>; ends: Iterable<number | bigint>; axes: Iterable<number | bigint>; steps: Iterable<number | bigint>; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSliceV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnSliceV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnSliceV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnSliceV2", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -14298,6 +14677,111 @@ export function aclnnTrunc(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnTrunc", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Elements that differ from each other, in order; which of them each is; and how often they occur.
+ *
+ * - They are in order, whether sorted is true or not. Each NaN differs from every other.
+ * - inverseOut is written if returnInverse is true, and also with returnCounts if it is not empty;
+ *   countsOut
+ *   if returnCounts is true.
+ * - valueOut and countsOut have the shape [n], of n elements that differ; those are the first n of
+ *   the
+ *   outputs.
+ *
+ * Source: the public documentation of aclnnUnique2 (hicann/ops-math,
+ * math/unique_with_counts_ext2).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param sorted bool.
+ * @param returnInverse bool.
+ * @param returnCounts bool.
+ * @param valueOut output aclTensor*.
+ * @param inverseOut output aclTensor* of INT64.
+ * @param countsOut output aclTensor* of INT64.
+ */
+export function aclnnUnique2GetWorkspaceSize(
+  self: TensorLike,
+  sorted: boolean,
+  returnInverse: boolean,
+  returnCounts: boolean,
+  valueOut: TensorLike,
+  inverseOut: TensorLike,
+  countsOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUnique2GetWorkspaceSize(
+  named: { self: TensorLike; sorted: boolean; returnInverse: boolean; returnCounts: boolean; valueOut: TensorLike; inverseOut: TensorLike; countsOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUnique2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnUnique2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnUnique2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnUnique2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * The first of each run of equal elements or slices; which run each is in; and how long runs are.
+ *
+ * - dim is the dimension whose slices are compared; 1000 compares all elements, in C order.
+ * - Each NaN differs from its neighbours.
+ * - inverseOut is written if returnInverse is true, countsOut if returnCounts is.
+ * - valueOut has the shape of self with the number of runs in place of dim, or that number alone;
+ *   countsOut
+ *   that number. Those are the first elements of the outputs.
+ *
+ * Source: the public documentation of aclnnUniqueConsecutive (hicann/ops-math,
+ * math/unique_consecutive).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param returnInverse bool.
+ * @param returnCounts bool.
+ * @param dim int64_t.
+ * @param valueOut output aclTensor*.
+ * @param inverseOut output aclTensor* of INT64.
+ * @param countsOut output aclTensor* of INT64.
+ */
+export function aclnnUniqueConsecutiveGetWorkspaceSize(
+  self: TensorLike,
+  returnInverse: boolean,
+  returnCounts: boolean,
+  dim: number | bigint,
+  valueOut: TensorLike,
+  inverseOut: TensorLike,
+  countsOut: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUniqueConsecutiveGetWorkspaceSize(
+  named: { self: TensorLike; returnInverse: boolean; returnCounts: boolean; dim: number | bigint; valueOut: TensorLike; inverseOut: TensorLike; countsOut: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUniqueConsecutiveGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnUniqueConsecutive", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnUniqueConsecutive(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnUniqueConsecutive", workspace, workspaceSize, executor, stream);
 }
 
 /**
