@@ -1205,6 +1205,66 @@ def aclnnAvgPool2dBackward(
     execute("aclnnAvgPool2dBackward", workspace, workspaceSize, executor, stream)
 
 
+def aclnnBaddbmmGetWorkspaceSize(
+    self: TensorLike,
+    batch1: TensorLike,
+    batch2: TensorLike,
+    beta: ScalarLike,
+    alpha: ScalarLike,
+    out: TensorLike,
+    cubeMathType: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Products of the matrices of two batches, scaled, added to scaled matrices.
+
+    $$out = beta \\cdot self + alpha \\cdot (batch1 \\cdot batch2)$$
+
+    - self broadcasts to the products. It is not read where beta is 0.
+    - Everything is computed in FLOAT; the result is rounded once, to the type of out.
+    - cubeMathType is as for aclnnMm. Where nothing is summed, the products are 0.
+    - Deterministic for a given number of threads of the processor's library of linear algebra.
+
+    Source: the public documentation of aclnnBaddbmm (hicann/ops-nn, matmul/batch_mat_mul_v3); the
+    order of
+    checks is that of aclnnAddmm.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        batch1: const aclTensor* of FLOAT, FLOAT16, BF16.
+        batch2: const aclTensor* of FLOAT, FLOAT16, BF16.
+        beta: const aclScalar*.
+        alpha: const aclScalar*.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+        cubeMathType: int8_t.
+    """
+    return get_workspace_size(
+        "aclnnBaddbmm",
+        (
+            self,
+            batch1,
+            batch2,
+            beta,
+            alpha,
+            out,
+            cubeMathType,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnBaddbmm(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnBaddbmm", workspace, workspaceSize, executor, stream)
+
+
 def aclnnBatchMatMulGetWorkspaceSize(
     self: TensorLike,
     mat2: TensorLike,
@@ -7152,6 +7212,134 @@ def aclnnGluBackward(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnGluBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnGridSampler2DGetWorkspaceSize(
+    input: TensorLike,
+    grid: TensorLike,
+    interpolationMode: int,
+    paddingMode: int,
+    alignCorners: bool,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Planes read wherever a grid of points says.
+
+    A point is x and y, each from -1 to 1 over the columns and rows of a plane: the outer ends of
+    the first
+    and last elements or, with alignCorners, their middles.
+
+    - interpolationMode 0 weighs the four elements around by their distances, 1 takes the nearest;
+      halves go
+      to the even place. 2 (bicubic) is refused.
+    - Points outside are surrounded by 0 (paddingMode 0), moved to the edge (1) or reflected at it
+      (2). NaN
+      is outside, or the first place.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnGridSampler2D (hicann/ops-cv, image/grid_sample); the
+    order of
+    checks is not documented.
+
+    Args:
+        input: const aclTensor* of FLOAT, FLOAT16, BF16.
+        grid: const aclTensor* of FLOAT, FLOAT16, BF16.
+        interpolationMode: int64_t.
+        paddingMode: int64_t.
+        alignCorners: bool.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnGridSampler2D",
+        (
+            input,
+            grid,
+            interpolationMode,
+            paddingMode,
+            alignCorners,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnGridSampler2D(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnGridSampler2D", workspace, workspaceSize, executor, stream)
+
+
+def aclnnGridSampler2DBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    input: TensorLike,
+    grid: TensorLike,
+    interpolationMode: int,
+    paddingMode: int,
+    alignCorners: bool,
+    outputMask: Sequence[bool],
+    inputGrad: TensorLike | None,
+    gridGrad: TensorLike | None,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradients of planes read wherever a grid of points says: of the planes and of the grid.
+
+    - outputMask says which of the two is computed; the other may be null.
+    - The other parameters are those of aclnnGridSampler2D. By the nearest place, the grid has no
+      gradient: 0.
+    - Sums over points are in DOUBLE, in their order, all else in FLOAT; results are rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnGridSampler2DBackward (hicann/ops-cv); the order of
+    checks is
+    not documented.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        input: const aclTensor* of FLOAT, FLOAT16, BF16.
+        grid: const aclTensor* of FLOAT, FLOAT16, BF16.
+        interpolationMode: int64_t.
+        paddingMode: int64_t.
+        alignCorners: bool.
+        outputMask: const aclBoolArray*.
+        inputGrad: output aclTensor*, may be None.
+        gridGrad: output aclTensor*, may be None.
+    """
+    return get_workspace_size(
+        "aclnnGridSampler2DBackward",
+        (
+            gradOutput,
+            input,
+            grid,
+            interpolationMode,
+            paddingMode,
+            alignCorners,
+            outputMask,
+            inputGrad,
+            gridGrad,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnGridSampler2DBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnGridSampler2DBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnGroupNormGetWorkspaceSize(
@@ -13882,6 +14070,102 @@ def aclnnReduceSum(
     execute("aclnnReduceSum", workspace, workspaceSize, executor, stream)
 
 
+def aclnnReflectionPad2dGetWorkspaceSize(
+    self: TensorLike,
+    padding: Sequence[int],
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Planes with their elements again in front of their edges and behind, turned.
+
+    padding is left, right, top and bottom. The elements of the edge itself are not repeated.
+
+    - Planes are the last two dimensions of three or four.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnReflectionPad2d (hicann/ops-nn); the order of checks is
+    not
+    documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        padding: const aclIntArray*.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnReflectionPad2d",
+        (
+            self,
+            padding,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnReflectionPad2d(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnReflectionPad2d", workspace, workspaceSize, executor, stream)
+
+
+def aclnnReflectionPad2dBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    padding: Sequence[int],
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of planes with their elements again in front of their edges and behind, turned.
+
+    Every element gets the sum of the gradients of all places that it is at.
+
+    - Planes are the last two dimensions of three or four.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnReflectionPad2dBackward (hicann/ops-nn); the order of
+    checks is
+    not documented.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        padding: const aclIntArray*.
+        gradInput: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnReflectionPad2dBackward",
+        (
+            gradOutput,
+            self,
+            padding,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnReflectionPad2dBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnReflectionPad2dBackward", workspace, workspaceSize, executor, stream)
+
+
 def aclnnReluGetWorkspaceSize(
     self: TensorLike,
     out: TensorLike,
@@ -16473,6 +16757,338 @@ def aclnnUniqueConsecutive(
     execute("aclnnUniqueConsecutive", workspace, workspaceSize, executor, stream)
 
 
+def aclnnUpsampleBilinear2dGetWorkspaceSize(
+    self: TensorLike,
+    outputSize: Sequence[int],
+    alignCorners: bool,
+    scalesH: float,
+    scalesW: float,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Planes of another size, each element between the four around its place.
+
+    Between the four elements around $h' = (h + 1 / 2) / scalesH - 1 / 2$ and $w'$, by their
+    distances; with alignCorners, around $h' = h \\cdot (H - 1) / (outputSize_0 - 1)$: corners lie
+    on corners.
+
+    A scale that is not above 0 is outputSize divided by the size of self. Places are at most the
+    last and at least the first.
+
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnUpsampleBilinear2d (hicann/ops-cv, image); the order of
+    checks is not documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        outputSize: const aclIntArray*.
+        alignCorners: bool.
+        scalesH: double.
+        scalesW: double.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnUpsampleBilinear2d",
+        (
+            self,
+            outputSize,
+            alignCorners,
+            scalesH,
+            scalesW,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnUpsampleBilinear2d(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnUpsampleBilinear2d", workspace, workspaceSize, executor, stream)
+
+
+def aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(
+    gradOut: TensorLike,
+    outputSize: Sequence[int],
+    inputSize: Sequence[int],
+    alignCorners: bool,
+    scalesH: float,
+    scalesW: float,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of planes of another size, each element between the four around its place.
+
+    Every gradient is added to the elements that the output was read from, times their weights
+    there; the other parameters are those of aclnnUpsampleBilinear2d.
+
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnUpsampleBilinear2dBackward (hicann/ops-cv, image); the
+    order of checks is not documented.
+
+    Args:
+        gradOut: const aclTensor* of FLOAT, FLOAT16, BF16.
+        outputSize: const aclIntArray*.
+        inputSize: const aclIntArray*.
+        alignCorners: bool.
+        scalesH: double.
+        scalesW: double.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnUpsampleBilinear2dBackward",
+        (
+            gradOut,
+            outputSize,
+            inputSize,
+            alignCorners,
+            scalesH,
+            scalesW,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnUpsampleBilinear2dBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnUpsampleBilinear2dBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(
+    gradOut: TensorLike,
+    outputSize: Sequence[int],
+    inputSize: Sequence[int],
+    alignCorners: bool,
+    scalesH: float,
+    scalesW: float,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of planes of another size, each element between the four around its place.
+
+    Every gradient is added to the elements that the output was read from, times their weights
+    there; the other parameters are those of aclnnUpsampleBilinear2d.
+
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnUpsampleBilinear2dBackwardV2 (hicann/ops-cv, image);
+    the order of checks is not documented.
+
+    Args:
+        gradOut: const aclTensor* of FLOAT, FLOAT16, BF16.
+        outputSize: const aclIntArray*.
+        inputSize: const aclIntArray*.
+        alignCorners: bool.
+        scalesH: double.
+        scalesW: double.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnUpsampleBilinear2dBackwardV2",
+        (
+            gradOut,
+            outputSize,
+            inputSize,
+            alignCorners,
+            scalesH,
+            scalesW,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnUpsampleBilinear2dBackwardV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnUpsampleBilinear2dBackwardV2", workspace, workspaceSize, executor, stream)
+
+
+def aclnnUpsampleNearest2dGetWorkspaceSize(
+    self: TensorLike,
+    outputSize: Sequence[int],
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Planes of another size, each element from the nearest place.
+
+    $$out_{n,c,h,w} = self_{n,c,\\lfloor h / scalesH \\rfloor, \\lfloor w / scalesW \\rfloor}$$
+
+    A scale that is not above 0, as here, where none is given, is outputSize divided by the size of
+    self. Places are at most the last.
+
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnUpsampleNearest2d (hicann/ops-cv, image); the order of
+    checks is not documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        outputSize: const aclIntArray*.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnUpsampleNearest2d",
+        (
+            self,
+            outputSize,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnUpsampleNearest2d(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnUpsampleNearest2d", workspace, workspaceSize, executor, stream)
+
+
+def aclnnUpsampleNearest2dBackwardGetWorkspaceSize(
+    gradOut: TensorLike,
+    outputSize: Sequence[int],
+    inputSize: Sequence[int],
+    scalesH: float,
+    scalesW: float,
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of planes of another size, each element from the nearest place.
+
+    Every gradient is added to the elements that the output was read from, times their weights
+    there; the other parameters are those of aclnnUpsampleNearest2dV2.
+
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnUpsampleNearest2dBackward (hicann/ops-cv, image); the
+    order of checks is not documented.
+
+    Args:
+        gradOut: const aclTensor* of FLOAT, FLOAT16, BF16.
+        outputSize: const aclIntArray*.
+        inputSize: const aclIntArray*.
+        scalesH: double.
+        scalesW: double.
+        gradInput: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnUpsampleNearest2dBackward",
+        (
+            gradOut,
+            outputSize,
+            inputSize,
+            scalesH,
+            scalesW,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnUpsampleNearest2dBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnUpsampleNearest2dBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnUpsampleNearest2dV2GetWorkspaceSize(
+    self: TensorLike,
+    outputSize: Sequence[int],
+    scalesH: float,
+    scalesW: float,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Planes of another size, each element from the nearest place, with scales.
+
+    $$out_{n,c,h,w} = self_{n,c,\\lfloor h / scalesH \\rfloor, \\lfloor w / scalesW \\rfloor}$$
+
+    A scale that is not above 0 is outputSize divided by the size of self. Places are at most the
+    last.
+
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnUpsampleNearest2dV2 (hicann/ops-cv, image); the order
+    of checks is not documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        outputSize: const aclIntArray*.
+        scalesH: float.
+        scalesW: float.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnUpsampleNearest2dV2",
+        (
+            self,
+            outputSize,
+            scalesH,
+            scalesW,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnUpsampleNearest2dV2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnUpsampleNearest2dV2", workspace, workspaceSize, executor, stream)
+
+
 def aclnnVarGetWorkspaceSize(
     self: TensorLike,
     dim: Sequence[int] | None,
@@ -16888,6 +17504,22 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("gradInput",),
+        (),
+    ),
+    "aclnnBaddbmm": (
+        """
+        aclnnStatus aclnnBaddbmmGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* batch1,
+            const aclTensor* batch2,
+            const aclScalar* beta,
+            const aclScalar* alpha,
+            aclTensor* out,
+            int8_t cubeMathType,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
         (),
     ),
     "aclnnBatchMatMul": (
@@ -18519,6 +19151,39 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """,
         ("out",),
         (),
+    ),
+    "aclnnGridSampler2D": (
+        """
+        aclnnStatus aclnnGridSampler2DGetWorkspaceSize(
+            const aclTensor* input,
+            const aclTensor* grid,
+            int64_t interpolationMode,
+            int64_t paddingMode,
+            bool alignCorners,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnGridSampler2DBackward": (
+        """
+        aclnnStatus aclnnGridSampler2DBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* input,
+            const aclTensor* grid,
+            int64_t interpolationMode,
+            int64_t paddingMode,
+            bool alignCorners,
+            const aclBoolArray* outputMask,
+            aclTensor* inputGrad,
+            aclTensor* gridGrad,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("inputGrad", "gridGrad"),
+        ("inputGrad", "gridGrad"),
     ),
     "aclnnGroupNorm": (
         """
@@ -20204,6 +20869,31 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnReflectionPad2d": (
+        """
+        aclnnStatus aclnnReflectionPad2dGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* padding,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnReflectionPad2dBackward": (
+        """
+        aclnnStatus aclnnReflectionPad2dBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            const aclIntArray* padding,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
+        (),
+    ),
     "aclnnRelu": (
         """
         aclnnStatus aclnnReluGetWorkspaceSize(
@@ -20860,6 +21550,94 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("valueOut", "inverseOut", "countsOut"),
+        (),
+    ),
+    "aclnnUpsampleBilinear2d": (
+        """
+        aclnnStatus aclnnUpsampleBilinear2dGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* outputSize,
+            bool alignCorners,
+            double scalesH,
+            double scalesW,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnUpsampleBilinear2dBackward": (
+        """
+        aclnnStatus aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(
+            const aclTensor* gradOut,
+            const aclIntArray* outputSize,
+            const aclIntArray* inputSize,
+            bool alignCorners,
+            double scalesH,
+            double scalesW,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnUpsampleBilinear2dBackwardV2": (
+        """
+        aclnnStatus aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(
+            const aclTensor* gradOut,
+            const aclIntArray* outputSize,
+            const aclIntArray* inputSize,
+            bool alignCorners,
+            double scalesH,
+            double scalesW,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnUpsampleNearest2d": (
+        """
+        aclnnStatus aclnnUpsampleNearest2dGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* outputSize,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnUpsampleNearest2dBackward": (
+        """
+        aclnnStatus aclnnUpsampleNearest2dBackwardGetWorkspaceSize(
+            const aclTensor* gradOut,
+            const aclIntArray* outputSize,
+            const aclIntArray* inputSize,
+            double scalesH,
+            double scalesW,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
+        (),
+    ),
+    "aclnnUpsampleNearest2dV2": (
+        """
+        aclnnStatus aclnnUpsampleNearest2dV2GetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* outputSize,
+            float scalesH,
+            float scalesW,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
         (),
     ),
     "aclnnVar": (

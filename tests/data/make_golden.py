@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from tests.data import (
     golden_further,
+    golden_images,
     golden_movement,
     golden_network,
     golden_reductions,
@@ -364,6 +365,7 @@ def main() -> None:
         golden_further,
         golden_network,
         golden_training,
+        golden_images,
     )
     for family in (*FAMILIES, *(row for module in modules for row in module.FAMILIES)):
         family()

@@ -207,6 +207,54 @@ def _gate_backward(make: Making) -> Values:
     return _gate(make) | {"out": make.out(*rest, 2 * size)}
 
 
+def _resized(make: Making) -> Values:
+    """Planes of two rows, which become three; columns are left."""
+    samples, length = make.matrix
+    planes, points = (samples, 2, 2, length), (samples, 2, 3, length)
+    return {
+        "self": make.numbers(*planes),
+        "gradOut": make.numbers(*points),
+        "outputSize": (3, length),
+        "inputSize": planes,
+        "out": make.out(*points),
+        "gradInput": make.out(*planes),
+    }
+
+
+def _resized_backward(make: Making) -> Values:
+    return _resized(make) | {"out": make.out(make.matrix[0], 2, 2, make.matrix[1])}
+
+
+def _reflected(make: Making) -> Values:
+    return _resized(make) | {
+        "padding": (0, 0, 1, 0),
+        "gradOutput": make.numbers(make.matrix[0], 2, 3, make.matrix[1]),
+    }
+
+
+def _grid(make: Making) -> Values:
+    samples, length = make.matrix
+    return {
+        "input": make.numbers(samples, 2, 4, 5),
+        "grid": make.numbers(samples, length, 1, 2),
+        "gradOutput": make.numbers(samples, 2, length, 1),
+        "outputMask": (True, True),
+        "out": make.out(samples, 2, length, 1),
+        "inputGrad": make.out(samples, 2, 4, 5),
+        "gridGrad": make.out(samples, length, 1, 2),
+    }
+
+
+def _sum_of_products(make: Making) -> Values:
+    rows, inner = make.matrix
+    return {
+        "self": make.numbers(2, rows, 4),
+        "batch1": make.numbers(2, rows, inner),
+        "batch2": make.numbers(2, inner, 4),
+        "out": make.out(2, rows, 4),
+    }
+
+
 NETWORK: dict[str, Callable[[Making], Values]] = {
     "Convolution": _convolution,
     "ConvolutionBackward": _convolution_backward,
@@ -238,4 +286,19 @@ NETWORK: dict[str, Callable[[Making], Values]] = {
     "Glu": _gate,
     "GluBackward": _gate_backward,
     "GeluBackwardV2": lambda _make: {"approximate": "tanh"},
+    **dict.fromkeys(
+        (
+            "UpsampleNearest2d",
+            "UpsampleNearest2dV2",
+            "UpsampleNearest2dBackward",
+            "UpsampleBilinear2d",
+        ),
+        _resized,
+    ),
+    **dict.fromkeys(
+        ("UpsampleBilinear2dBackward", "UpsampleBilinear2dBackwardV2"), _resized_backward
+    ),
+    **dict.fromkeys(("ReflectionPad2d", "ReflectionPad2dBackward"), _reflected),
+    **dict.fromkeys(("GridSampler2D", "GridSampler2DBackward"), _grid),
+    "Baddbmm": _sum_of_products,
 }

@@ -71,6 +71,8 @@ _FILES: Mapping[str, str] = MappingProxyType(
         "RemainderTensorTensor": "remainder",
         "Rsubs": "rsub",
         "Subs": "sub",
+        "UpsampleBilinear2d": "upsample_bilinear_2d",
+        "UpsampleNearest2d": "upsample_nearest_2d",
     }
 )
 """Headers that are not called as their operator is: by name without aclnn and Inplace.

@@ -47,6 +47,8 @@ FAMILIES = (
     "group_norm:GROUP_NORM",
     "convolution:CONVOLUTION",
     "dropout:DROPOUT",
+    "resampling:RESAMPLING",
+    "grid_sampling:GRID_SAMPLING",
     "pooling:POOLING",
     "mean_pooling:MEAN_POOLING",
     "attention:ATTENTION",

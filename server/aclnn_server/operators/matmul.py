@@ -276,6 +276,56 @@ def addmm(call: Call) -> Work:
     return _product(call, "mat1", "mat2", "self")
 
 
+def _check_added_batch(call: Call) -> None:
+    own = call.tensor("self").shape
+    expected = product_shape(call.tensor("batch1").shape, call.tensor("batch2").shape)
+    try:
+        fits = broadcast(own, expected) == expected
+    except ShapeMismatchError:
+        fits = False
+    if not fits:
+        raise call.invalid(
+            "self",
+            f"self has shape {list(own)}, which does not broadcast to {list(expected)}, the shape of the "
+            "products",
+        )
+
+
+@MATMUL.operator(
+    """
+    aclnnStatus aclnnBaddbmmGetWorkspaceSize(
+        const aclTensor* self, const aclTensor* batch1, const aclTensor* batch2, const aclScalar* beta,
+        const aclScalar* alpha, aclTensor* out, int8_t cubeMathType,
+        uint64_t* workspaceSize, aclOpExecutor** executor)
+    """,
+    outputs=("out",),
+    missing_on=(ASCEND310B,),
+    checks=(
+        NotNull(("self", "batch1", "batch2", "beta", "alpha", "out")),
+        TypeIn(("self", "batch1", "batch2", "out"), FLOATS),
+        _CUBE,
+        _of_rank(("batch1", "batch2"), 3),
+        _fit("batch1", "batch2"),
+        Holds("self broadcasts to the products", _check_added_batch),
+        _out_fits("batch1", "batch2"),
+    ),
+)
+def baddbmm(call: Call) -> Work:
+    """Products of the matrices of two batches, scaled, added to scaled matrices.
+
+    $$out = beta \\cdot self + alpha \\cdot (batch1 \\cdot batch2)$$
+
+    - self broadcasts to the products. It is not read where beta is 0.
+    - Everything is computed in FLOAT; the result is rounded once, to the type of out.
+    - cubeMathType is as for aclnnMm. Where nothing is summed, the products are 0.
+    - Deterministic for a given number of threads of the processor's library of linear algebra.
+
+    Source: the public documentation of aclnnBaddbmm (hicann/ops-nn, matmul/batch_mat_mul_v3); the order of
+    checks is that of aclnnAddmm.
+    """
+    return _product(call, "batch1", "batch2", "self")
+
+
 # --- vectors ----------------------------------------------------------------------------------------
 
 

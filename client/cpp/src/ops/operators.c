@@ -20,6 +20,7 @@
 #include "aclnnop/aclnn_argsort.h"
 #include "aclnnop/aclnn_avgpool2d.h"
 #include "aclnnop/aclnn_avgpool2d_backward.h"
+#include "aclnnop/aclnn_baddbmm.h"
 #include "aclnnop/aclnn_batch_matmul.h"
 #include "aclnnop/aclnn_batch_norm.h"
 #include "aclnnop/aclnn_batch_norm_backward.h"
@@ -122,6 +123,8 @@
 #include "aclnnop/aclnn_gelu_v2.h"
 #include "aclnnop/aclnn_glu.h"
 #include "aclnnop/aclnn_glu_backward.h"
+#include "aclnnop/aclnn_grid_sampler2_d.h"
+#include "aclnnop/aclnn_grid_sampler2_d_backward.h"
 #include "aclnnop/aclnn_group_norm.h"
 #include "aclnnop/aclnn_group_norm_backward.h"
 #include "aclnnop/aclnn_gt_scalar.h"
@@ -206,6 +209,8 @@
 #include "aclnnop/aclnn_randperm.h"
 #include "aclnnop/aclnn_reciprocal.h"
 #include "aclnnop/aclnn_reduce_sum.h"
+#include "aclnnop/aclnn_reflection_pad2d.h"
+#include "aclnnop/aclnn_reflection_pad2d_backward.h"
 #include "aclnnop/aclnn_relu.h"
 #include "aclnnop/aclnn_remainder.h"
 #include "aclnnop/aclnn_repeat.h"
@@ -254,6 +259,12 @@
 #include "aclnnop/aclnn_uniform.h"
 #include "aclnnop/aclnn_unique2.h"
 #include "aclnnop/aclnn_unique_consecutive.h"
+#include "aclnnop/aclnn_upsample_bilinear2d_backward.h"
+#include "aclnnop/aclnn_upsample_bilinear2d_backward_v2.h"
+#include "aclnnop/aclnn_upsample_bilinear_2d.h"
+#include "aclnnop/aclnn_upsample_nearest2d_backward.h"
+#include "aclnnop/aclnn_upsample_nearest2d_v2.h"
+#include "aclnnop/aclnn_upsample_nearest_2d.h"
 #include "aclnnop/aclnn_var.h"
 #include "aclnnop/aclnn_var_correction.h"
 #include "aclnnop/aclnn_zero.h"
@@ -1033,6 +1044,47 @@ aclnnStatus aclnnAvgPool2dBackward(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kAvgPool2dBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kBaddbmmParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"batch1", ACLNN_SERVE_TENSOR, false},
+    {"batch2", ACLNN_SERVE_TENSOR, false},
+    {"beta", ACLNN_SERVE_SCALAR, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+    {"cubeMathType", ACLNN_SERVE_INT8, false},
+};
+static const aclnnServeOperator kBaddbmm = {"aclnnBaddbmm", kBaddbmmParameters, 7};
+
+aclnnStatus aclnnBaddbmmGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* batch1,
+    const aclTensor* batch2,
+    const aclScalar* beta,
+    const aclScalar* alpha,
+    aclTensor* out,
+    int8_t cubeMathType,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = batch1},
+      {.tensor = batch2},
+      {.scalar = beta},
+      {.scalar = alpha},
+      {.tensor = out},
+      {.int8Value = cubeMathType},
+  };
+  return aclnnServeGetWorkspaceSize(&kBaddbmm, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnBaddbmm(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kBaddbmm, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kBatchMatMulParameters[] = {
@@ -4916,6 +4968,91 @@ aclnnStatus aclnnGluBackward(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kGluBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kGridSampler2DParameters[] = {
+    {"input", ACLNN_SERVE_TENSOR, false},
+    {"grid", ACLNN_SERVE_TENSOR, false},
+    {"interpolationMode", ACLNN_SERVE_INT64, false},
+    {"paddingMode", ACLNN_SERVE_INT64, false},
+    {"alignCorners", ACLNN_SERVE_BOOL, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kGridSampler2D = {"aclnnGridSampler2D", kGridSampler2DParameters, 6};
+
+aclnnStatus aclnnGridSampler2DGetWorkspaceSize(
+    const aclTensor* input,
+    const aclTensor* grid,
+    int64_t interpolationMode,
+    int64_t paddingMode,
+    bool alignCorners,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = input},
+      {.tensor = grid},
+      {.int64Value = interpolationMode},
+      {.int64Value = paddingMode},
+      {.boolValue = alignCorners},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kGridSampler2D, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnGridSampler2D(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kGridSampler2D, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kGridSampler2DBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"input", ACLNN_SERVE_TENSOR, false},
+    {"grid", ACLNN_SERVE_TENSOR, false},
+    {"interpolationMode", ACLNN_SERVE_INT64, false},
+    {"paddingMode", ACLNN_SERVE_INT64, false},
+    {"alignCorners", ACLNN_SERVE_BOOL, false},
+    {"outputMask", ACLNN_SERVE_BOOL_ARRAY, false},
+    {"inputGrad", ACLNN_SERVE_TENSOR, true},
+    {"gridGrad", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kGridSampler2DBackward = {"aclnnGridSampler2DBackward", kGridSampler2DBackwardParameters, 9};
+
+aclnnStatus aclnnGridSampler2DBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* input,
+    const aclTensor* grid,
+    int64_t interpolationMode,
+    int64_t paddingMode,
+    bool alignCorners,
+    const aclBoolArray* outputMask,
+    aclTensor* inputGrad,
+    aclTensor* gridGrad,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = input},
+      {.tensor = grid},
+      {.int64Value = interpolationMode},
+      {.int64Value = paddingMode},
+      {.boolValue = alignCorners},
+      {.boolArray = outputMask},
+      {.tensor = inputGrad},
+      {.tensor = gridGrad},
+  };
+  return aclnnServeGetWorkspaceSize(&kGridSampler2DBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnGridSampler2DBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kGridSampler2DBackward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kGroupNormParameters[] = {
@@ -9039,6 +9176,67 @@ aclnnStatus aclnnReduceSum(
   return aclnnServeExecute(&kReduceSum, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kReflectionPad2dParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"padding", ACLNN_SERVE_INT_ARRAY, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kReflectionPad2d = {"aclnnReflectionPad2d", kReflectionPad2dParameters, 3};
+
+aclnnStatus aclnnReflectionPad2dGetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* padding,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = padding},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kReflectionPad2d, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnReflectionPad2d(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kReflectionPad2d, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kReflectionPad2dBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"padding", ACLNN_SERVE_INT_ARRAY, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kReflectionPad2dBackward = {"aclnnReflectionPad2dBackward", kReflectionPad2dBackwardParameters, 4};
+
+aclnnStatus aclnnReflectionPad2dBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    const aclIntArray* padding,
+    aclTensor* gradInput,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.intArray = padding},
+      {.tensor = gradInput},
+  };
+  return aclnnServeGetWorkspaceSize(&kReflectionPad2dBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnReflectionPad2dBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kReflectionPad2dBackward, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kReluParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"out", ACLNN_SERVE_TENSOR, true},
@@ -10654,6 +10852,228 @@ aclnnStatus aclnnUniqueConsecutive(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kUniqueConsecutive, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kUpsampleBilinear2dParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"outputSize", ACLNN_SERVE_INT_ARRAY, false},
+    {"alignCorners", ACLNN_SERVE_BOOL, false},
+    {"scalesH", ACLNN_SERVE_DOUBLE, false},
+    {"scalesW", ACLNN_SERVE_DOUBLE, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kUpsampleBilinear2d = {"aclnnUpsampleBilinear2d", kUpsampleBilinear2dParameters, 6};
+
+aclnnStatus aclnnUpsampleBilinear2dGetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* outputSize,
+    bool alignCorners,
+    double scalesH,
+    double scalesW,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = outputSize},
+      {.boolValue = alignCorners},
+      {.doubleValue = scalesH},
+      {.doubleValue = scalesW},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kUpsampleBilinear2d, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnUpsampleBilinear2d(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kUpsampleBilinear2d, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kUpsampleBilinear2dBackwardParameters[] = {
+    {"gradOut", ACLNN_SERVE_TENSOR, false},
+    {"outputSize", ACLNN_SERVE_INT_ARRAY, false},
+    {"inputSize", ACLNN_SERVE_INT_ARRAY, false},
+    {"alignCorners", ACLNN_SERVE_BOOL, false},
+    {"scalesH", ACLNN_SERVE_DOUBLE, false},
+    {"scalesW", ACLNN_SERVE_DOUBLE, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kUpsampleBilinear2dBackward = {"aclnnUpsampleBilinear2dBackward", kUpsampleBilinear2dBackwardParameters, 7};
+
+aclnnStatus aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(
+    const aclTensor* gradOut,
+    const aclIntArray* outputSize,
+    const aclIntArray* inputSize,
+    bool alignCorners,
+    double scalesH,
+    double scalesW,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOut},
+      {.intArray = outputSize},
+      {.intArray = inputSize},
+      {.boolValue = alignCorners},
+      {.doubleValue = scalesH},
+      {.doubleValue = scalesW},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kUpsampleBilinear2dBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnUpsampleBilinear2dBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kUpsampleBilinear2dBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kUpsampleBilinear2dBackwardV2Parameters[] = {
+    {"gradOut", ACLNN_SERVE_TENSOR, false},
+    {"outputSize", ACLNN_SERVE_INT_ARRAY, false},
+    {"inputSize", ACLNN_SERVE_INT_ARRAY, false},
+    {"alignCorners", ACLNN_SERVE_BOOL, false},
+    {"scalesH", ACLNN_SERVE_DOUBLE, false},
+    {"scalesW", ACLNN_SERVE_DOUBLE, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kUpsampleBilinear2dBackwardV2 = {"aclnnUpsampleBilinear2dBackwardV2", kUpsampleBilinear2dBackwardV2Parameters, 7};
+
+aclnnStatus aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(
+    const aclTensor* gradOut,
+    const aclIntArray* outputSize,
+    const aclIntArray* inputSize,
+    bool alignCorners,
+    double scalesH,
+    double scalesW,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOut},
+      {.intArray = outputSize},
+      {.intArray = inputSize},
+      {.boolValue = alignCorners},
+      {.doubleValue = scalesH},
+      {.doubleValue = scalesW},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kUpsampleBilinear2dBackwardV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnUpsampleBilinear2dBackwardV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kUpsampleBilinear2dBackwardV2, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kUpsampleNearest2dParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"outputSize", ACLNN_SERVE_INT_ARRAY, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kUpsampleNearest2d = {"aclnnUpsampleNearest2d", kUpsampleNearest2dParameters, 3};
+
+aclnnStatus aclnnUpsampleNearest2dGetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* outputSize,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = outputSize},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kUpsampleNearest2d, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnUpsampleNearest2d(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kUpsampleNearest2d, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kUpsampleNearest2dBackwardParameters[] = {
+    {"gradOut", ACLNN_SERVE_TENSOR, false},
+    {"outputSize", ACLNN_SERVE_INT_ARRAY, false},
+    {"inputSize", ACLNN_SERVE_INT_ARRAY, false},
+    {"scalesH", ACLNN_SERVE_DOUBLE, false},
+    {"scalesW", ACLNN_SERVE_DOUBLE, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kUpsampleNearest2dBackward = {"aclnnUpsampleNearest2dBackward", kUpsampleNearest2dBackwardParameters, 6};
+
+aclnnStatus aclnnUpsampleNearest2dBackwardGetWorkspaceSize(
+    const aclTensor* gradOut,
+    const aclIntArray* outputSize,
+    const aclIntArray* inputSize,
+    double scalesH,
+    double scalesW,
+    aclTensor* gradInput,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOut},
+      {.intArray = outputSize},
+      {.intArray = inputSize},
+      {.doubleValue = scalesH},
+      {.doubleValue = scalesW},
+      {.tensor = gradInput},
+  };
+  return aclnnServeGetWorkspaceSize(&kUpsampleNearest2dBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnUpsampleNearest2dBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kUpsampleNearest2dBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kUpsampleNearest2dV2Parameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"outputSize", ACLNN_SERVE_INT_ARRAY, false},
+    {"scalesH", ACLNN_SERVE_FLOAT, false},
+    {"scalesW", ACLNN_SERVE_FLOAT, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kUpsampleNearest2dV2 = {"aclnnUpsampleNearest2dV2", kUpsampleNearest2dV2Parameters, 5};
+
+aclnnStatus aclnnUpsampleNearest2dV2GetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* outputSize,
+    float scalesH,
+    float scalesW,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = outputSize},
+      {.floatValue = scalesH},
+      {.floatValue = scalesW},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kUpsampleNearest2dV2, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnUpsampleNearest2dV2(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kUpsampleNearest2dV2, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kVarParameters[] = {

@@ -1039,6 +1039,58 @@ export function aclnnAvgPool2dBackward(
 }
 
 /**
+ * Products of the matrices of two batches, scaled, added to scaled matrices.
+ *
+ * $$out = beta \cdot self + alpha \cdot (batch1 \cdot batch2)$$
+ *
+ * - self broadcasts to the products. It is not read where beta is 0.
+ * - Everything is computed in FLOAT; the result is rounded once, to the type of out.
+ * - cubeMathType is as for aclnnMm. Where nothing is summed, the products are 0.
+ * - Deterministic for a given number of threads of the processor's library of linear algebra.
+ *
+ * Source: the public documentation of aclnnBaddbmm (hicann/ops-nn, matmul/batch_mat_mul_v3); the
+ * order of
+ * checks is that of aclnnAddmm.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param batch1 const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param batch2 const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param beta const aclScalar*.
+ * @param alpha const aclScalar*.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param cubeMathType int8_t.
+ */
+export function aclnnBaddbmmGetWorkspaceSize(
+  self: TensorLike,
+  batch1: TensorLike,
+  batch2: TensorLike,
+  beta: ScalarLike,
+  alpha: ScalarLike,
+  out: TensorLike,
+  cubeMathType: number,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBaddbmmGetWorkspaceSize(
+  named: { self: TensorLike; batch1: TensorLike; batch2: TensorLike; beta: ScalarLike; alpha: ScalarLike; out: TensorLike; cubeMathType: number },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnBaddbmmGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnBaddbmm", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnBaddbmm(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnBaddbmm", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Products of the matrices of two batches.
  *
  * $$out = self \cdot mat2$$
@@ -6330,6 +6382,117 @@ export function aclnnGluBackward(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnGluBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Planes read wherever a grid of points says.
+ *
+ * A point is x and y, each from -1 to 1 over the columns and rows of a plane: the outer ends of
+ * the first
+ * and last elements or, with alignCorners, their middles.
+ *
+ * - interpolationMode 0 weighs the four elements around by their distances, 1 takes the nearest;
+ *   halves go
+ *   to the even place. 2 (bicubic) is refused.
+ * - Points outside are surrounded by 0 (paddingMode 0), moved to the edge (1) or reflected at it
+ *   (2). NaN
+ *   is outside, or the first place.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnGridSampler2D (hicann/ops-cv, image/grid_sample); the
+ * order of
+ * checks is not documented.
+ *
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param grid const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param interpolationMode int64_t.
+ * @param paddingMode int64_t.
+ * @param alignCorners bool.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnGridSampler2DGetWorkspaceSize(
+  input: TensorLike,
+  grid: TensorLike,
+  interpolationMode: number | bigint,
+  paddingMode: number | bigint,
+  alignCorners: boolean,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGridSampler2DGetWorkspaceSize(
+  named: { input: TensorLike; grid: TensorLike; interpolationMode: number | bigint; paddingMode: number | bigint; alignCorners: boolean; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGridSampler2DGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnGridSampler2D", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnGridSampler2D(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnGridSampler2D", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradients of planes read wherever a grid of points says: of the planes and of the grid.
+ *
+ * - outputMask says which of the two is computed; the other may be null.
+ * - The other parameters are those of aclnnGridSampler2D. By the nearest place, the grid has no
+ *   gradient: 0.
+ * - Sums over points are in DOUBLE, in their order, all else in FLOAT; results are rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnGridSampler2DBackward (hicann/ops-cv); the order of
+ * checks is
+ * not documented.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param grid const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param interpolationMode int64_t.
+ * @param paddingMode int64_t.
+ * @param alignCorners bool.
+ * @param outputMask const aclBoolArray*.
+ * @param inputGrad output aclTensor*, may be None.
+ * @param gridGrad output aclTensor*, may be None.
+ */
+export function aclnnGridSampler2DBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  input: TensorLike,
+  grid: TensorLike,
+  interpolationMode: number | bigint,
+  paddingMode: number | bigint,
+  alignCorners: boolean,
+  outputMask: Iterable<boolean>,
+  inputGrad: TensorLike,
+  gridGrad: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGridSampler2DBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; input: TensorLike; grid: TensorLike; interpolationMode: number | bigint; paddingMode: number | bigint; alignCorners: boolean; outputMask: Iterable<boolean>; inputGrad: TensorLike; gridGrad: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnGridSampler2DBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnGridSampler2DBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnGridSampler2DBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnGridSampler2DBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -12447,6 +12610,93 @@ export function aclnnReduceSum(
 }
 
 /**
+ * Planes with their elements again in front of their edges and behind, turned.
+ *
+ * padding is left, right, top and bottom. The elements of the edge itself are not repeated.
+ *
+ * - Planes are the last two dimensions of three or four.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnReflectionPad2d (hicann/ops-nn); the order of checks is
+ * not
+ * documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param padding const aclIntArray*.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnReflectionPad2dGetWorkspaceSize(
+  self: TensorLike,
+  padding: Iterable<number | bigint>,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnReflectionPad2dGetWorkspaceSize(
+  named: { self: TensorLike; padding: Iterable<number | bigint>; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnReflectionPad2dGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnReflectionPad2d", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnReflectionPad2d(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnReflectionPad2d", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of planes with their elements again in front of their edges and behind, turned.
+ *
+ * Every element gets the sum of the gradients of all places that it is at.
+ *
+ * - Planes are the last two dimensions of three or four.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnReflectionPad2dBackward (hicann/ops-nn); the order of
+ * checks is
+ * not documented.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param padding const aclIntArray*.
+ * @param gradInput output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnReflectionPad2dBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  padding: Iterable<number | bigint>,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnReflectionPad2dBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; padding: Iterable<number | bigint>; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnReflectionPad2dBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnReflectionPad2dBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnReflectionPad2dBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnReflectionPad2dBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Positive part of each element.
  *
  * $$out = \max(self, 0)$$
@@ -14782,6 +15032,298 @@ export function aclnnUniqueConsecutive(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnUniqueConsecutive", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Planes of another size, each element between the four around its place.
+ *
+ * Between the four elements around $h' = (h + 1 / 2) / scalesH - 1 / 2$ and $w'$, by their
+ * distances; with alignCorners, around $h' = h \cdot (H - 1) / (outputSize_0 - 1)$: corners lie on
+ * corners.
+ *
+ * A scale that is not above 0 is outputSize divided by the size of self. Places are at most the
+ * last and at least the first.
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnUpsampleBilinear2d (hicann/ops-cv, image); the order of
+ * checks is not documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param outputSize const aclIntArray*.
+ * @param alignCorners bool.
+ * @param scalesH double.
+ * @param scalesW double.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnUpsampleBilinear2dGetWorkspaceSize(
+  self: TensorLike,
+  outputSize: Iterable<number | bigint>,
+  alignCorners: boolean,
+  scalesH: number,
+  scalesW: number,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleBilinear2dGetWorkspaceSize(
+  named: { self: TensorLike; outputSize: Iterable<number | bigint>; alignCorners: boolean; scalesH: number; scalesW: number; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleBilinear2dGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnUpsampleBilinear2d", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnUpsampleBilinear2d(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnUpsampleBilinear2d", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of planes of another size, each element between the four around its place.
+ *
+ * Every gradient is added to the elements that the output was read from, times their weights
+ * there; the other parameters are those of aclnnUpsampleBilinear2d.
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnUpsampleBilinear2dBackward (hicann/ops-cv, image); the
+ * order of checks is not documented.
+ *
+ * @param gradOut const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param outputSize const aclIntArray*.
+ * @param inputSize const aclIntArray*.
+ * @param alignCorners bool.
+ * @param scalesH double.
+ * @param scalesW double.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(
+  gradOut: TensorLike,
+  outputSize: Iterable<number | bigint>,
+  inputSize: Iterable<number | bigint>,
+  alignCorners: boolean,
+  scalesH: number,
+  scalesW: number,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(
+  named: { gradOut: TensorLike; outputSize: Iterable<number | bigint>; inputSize: Iterable<number | bigint>; alignCorners: boolean; scalesH: number; scalesW: number; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnUpsampleBilinear2dBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnUpsampleBilinear2dBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnUpsampleBilinear2dBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of planes of another size, each element between the four around its place.
+ *
+ * Every gradient is added to the elements that the output was read from, times their weights
+ * there; the other parameters are those of aclnnUpsampleBilinear2d.
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnUpsampleBilinear2dBackwardV2 (hicann/ops-cv, image);
+ * the order of checks is not documented.
+ *
+ * @param gradOut const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param outputSize const aclIntArray*.
+ * @param inputSize const aclIntArray*.
+ * @param alignCorners bool.
+ * @param scalesH double.
+ * @param scalesW double.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(
+  gradOut: TensorLike,
+  outputSize: Iterable<number | bigint>,
+  inputSize: Iterable<number | bigint>,
+  alignCorners: boolean,
+  scalesH: number,
+  scalesW: number,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(
+  named: { gradOut: TensorLike; outputSize: Iterable<number | bigint>; inputSize: Iterable<number | bigint>; alignCorners: boolean; scalesH: number; scalesW: number; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnUpsampleBilinear2dBackwardV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnUpsampleBilinear2dBackwardV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnUpsampleBilinear2dBackwardV2", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Planes of another size, each element from the nearest place.
+ *
+ * $$out_{n,c,h,w} = self_{n,c,\lfloor h / scalesH \rfloor, \lfloor w / scalesW \rfloor}$$
+ *
+ * A scale that is not above 0, as here, where none is given, is outputSize divided by the size of
+ * self. Places are at most the last.
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnUpsampleNearest2d (hicann/ops-cv, image); the order of
+ * checks is not documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param outputSize const aclIntArray*.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnUpsampleNearest2dGetWorkspaceSize(
+  self: TensorLike,
+  outputSize: Iterable<number | bigint>,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleNearest2dGetWorkspaceSize(
+  named: { self: TensorLike; outputSize: Iterable<number | bigint>; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleNearest2dGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnUpsampleNearest2d", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnUpsampleNearest2d(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnUpsampleNearest2d", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of planes of another size, each element from the nearest place.
+ *
+ * Every gradient is added to the elements that the output was read from, times their weights
+ * there; the other parameters are those of aclnnUpsampleNearest2dV2.
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnUpsampleNearest2dBackward (hicann/ops-cv, image); the
+ * order of checks is not documented.
+ *
+ * @param gradOut const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param outputSize const aclIntArray*.
+ * @param inputSize const aclIntArray*.
+ * @param scalesH double.
+ * @param scalesW double.
+ * @param gradInput output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnUpsampleNearest2dBackwardGetWorkspaceSize(
+  gradOut: TensorLike,
+  outputSize: Iterable<number | bigint>,
+  inputSize: Iterable<number | bigint>,
+  scalesH: number,
+  scalesW: number,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleNearest2dBackwardGetWorkspaceSize(
+  named: { gradOut: TensorLike; outputSize: Iterable<number | bigint>; inputSize: Iterable<number | bigint>; scalesH: number; scalesW: number; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleNearest2dBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnUpsampleNearest2dBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnUpsampleNearest2dBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnUpsampleNearest2dBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Planes of another size, each element from the nearest place, with scales.
+ *
+ * $$out_{n,c,h,w} = self_{n,c,\lfloor h / scalesH \rfloor, \lfloor w / scalesW \rfloor}$$
+ *
+ * A scale that is not above 0 is outputSize divided by the size of self. Places are at most the
+ * last.
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnUpsampleNearest2dV2 (hicann/ops-cv, image); the order
+ * of checks is not documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param outputSize const aclIntArray*.
+ * @param scalesH float.
+ * @param scalesW float.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnUpsampleNearest2dV2GetWorkspaceSize(
+  self: TensorLike,
+  outputSize: Iterable<number | bigint>,
+  scalesH: number,
+  scalesW: number,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleNearest2dV2GetWorkspaceSize(
+  named: { self: TensorLike; outputSize: Iterable<number | bigint>; scalesH: number; scalesW: number; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnUpsampleNearest2dV2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnUpsampleNearest2dV2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnUpsampleNearest2dV2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnUpsampleNearest2dV2", workspace, workspaceSize, executor, stream);
 }
 
 /**

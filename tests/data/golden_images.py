@@ -1,0 +1,89 @@
+"""Golden vectors of planes that are read at other places, and of sums of products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tests.data.golden_network import _slope, _wide
+from tests.data.golden_record import FLOATS, NAMES, case, exact, uniform
+
+Size = tuple[int, int]
+
+
+def resized() -> None:
+    """Planes of another size, and reflected at their edges."""
+    for dtype in FLOATS:
+        for size in ((7, 9), (3, 2), (5, 1)):
+            for scales in ((0.0, 0.0), (1.5, 1.75)) if size == (7, 9) else ((0.0, 0.0),):
+                _resized(uniform((2, 3, 5, 6), dtype, -2, 2), size, scales)
+        x = uniform((2, 3, 4), dtype, -2, 2)
+        for padding in ([1, 2, 2, 0], [3, 3, 0, 1]):
+            out, slope, grad = _slope(x, lambda v, p=padding: functional.pad(v, p, "reflect"))
+            given = {"self": x, "padding": padding}
+            case("aclnnReflectionPad2d", f"{dtype}-{padding[0]}", given, {"out": out})
+            given |= {"gradOutput": grad}
+            results = {"gradInput": slope}
+            label = f"{dtype}-{padding[0]}"
+            case("aclnnReflectionPad2dBackward", label, given, results, _wide(x))
+
+
+def _resized(x: Tensor, size: Size, scales: tuple[float, float]) -> None:
+    numbers = {"scalesH": scales[0], "scalesW": scales[1]}
+    label = f"{NAMES[x.dtype]}-{size[0]}-{scales[0]}"
+    used = [scale or None for scale in scales]
+    aten = torch.ops.aten
+    out, slope, grad = _slope(x, lambda v: aten.upsample_nearest2d(v, size, *used))
+    given: dict[str, Any] = {"self": x, "outputSize": [*size]}
+    if not any(scales):
+        case("aclnnUpsampleNearest2d", label, given, {"out": out}, 0)
+    case("aclnnUpsampleNearest2dV2", label, given | numbers, {"out": out}, 0)
+    back = {"gradOut": grad, "outputSize": [*size], "inputSize": list(x.shape), **numbers}
+    case("aclnnUpsampleNearest2dBackward", label, back, {"gradInput": slope}, _wide(x))
+    for corners in (False, True):
+        more, name = {"alignCorners": corners, **numbers}, f"{label}-{corners}"
+        out, slope, grad = _slope(
+            x, lambda v, c=corners: aten.upsample_bilinear2d(v, size, c, *used)
+        )
+        case("aclnnUpsampleBilinear2d", name, given | more, {"out": out}, _wide(x))
+        back |= {"gradOut": grad, **more}
+        for version in ("", "V2"):
+            operator = f"aclnnUpsampleBilinear2dBackward{version}"
+            case(operator, name, back, {"out": slope}, _wide(x))
+
+
+def grids() -> None:
+    """Planes read wherever a grid says."""
+    for dtype in FLOATS:
+        x, grid = uniform((2, 3, 4, 5), dtype, -2, 2), uniform((2, 3, 4, 2), dtype, -1.4, 1.4)
+        for way, padding, corners in ((0, 0, False), (0, 1, True), (0, 2, False), (1, 0, True)):
+            points = [exact(x).requires_grad_(), exact(grid).requires_grad_()]
+            out = torch.grid_sampler_2d(*points, way, padding, corners)
+            grad = uniform(tuple(out.shape), dtype, -1, 1)
+            slopes = torch.autograd.grad(out, points, exact(grad))
+            given = {"input": x, "grid": grid, "interpolationMode": way, "paddingMode": padding}
+            given |= {"alignCorners": corners}
+            label = f"{dtype}-{way}-{padding}"
+            case("aclnnGridSampler2D", label, given, {"out": out.to(x.dtype)}, _wide(x))
+            given |= {"gradOutput": grad, "outputMask": [True, True]}
+            pairs = zip(("inputGrad", "gridGrad"), slopes, strict=True)
+            results = {name: slope.to(x.dtype) for name, slope in pairs}
+            case("aclnnGridSampler2DBackward", label, given, results, 2 * _wide(x))
+
+
+def products() -> None:
+    """Sums of products of matrices."""
+    for dtype in FLOATS:
+        first, second = uniform((2, 3, 4), dtype), uniform((2, 4, 5), dtype)
+        for shape in ((2, 3, 5), (5,)):
+            own = uniform(shape, dtype)
+            out = 0.5 * exact(own) + 2 * exact(first) @ exact(second)
+            given = {"self": own, "batch1": first, "batch2": second, "cubeMathType": 0}
+            given |= {"beta": (0.5, "FLOAT"), "alpha": (2.0, "FLOAT")}
+            case("aclnnBaddbmm", f"{dtype}-{len(shape)}", given, {"out": out.to(own.dtype)})
+
+
+FAMILIES = (resized, grids, products)
