@@ -82,7 +82,7 @@ class OperatorServiceServicer:
 
     def Execute(self, request, context):
         """Phase two. Checks the workspace, queues the executor's work on the stream in order, and frees a
-        one-shot executor, on success or failure.
+        one-shot executor, on success or failure; a queue that is full leaves it as it is.
         Answers when the work is done, unless asynchronous is set: then when it is queued, and its failure is
         reported by SynchronizeStream. When a call that waits is cancelled or its deadline passes, its work is
         dropped if it was not begun, else broken off where the device can; what it was writing is undefined.
@@ -93,7 +93,8 @@ class OperatorServiceServicer:
         Status: INVALID_ARGUMENT (161001 workspace null, 161002 workspace too small, binding does not fit),
         NOT_FOUND (stream, executor, buffer), FAILED_PRECONDITION (executor already used),
         RESOURCE_EXHAUSTED (queue full, memory for workspace or outputs), ABORTED (stream destroyed
-        meanwhile), INTERNAL (361001, the computation failed). Retry: only after a new phase one.
+        meanwhile), INTERNAL (361001, the computation failed). Retry: RESOURCE_EXHAUSTED with a retry delay after
+        that; else only after a new phase one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -50,7 +50,7 @@ class OperatorServiceStub:
     """
     Execute: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.ExecuteRequest, _operator_service_pb2.ExecuteResponse]
     """Phase two. Checks the workspace, queues the executor's work on the stream in order, and frees a
-    one-shot executor, on success or failure.
+    one-shot executor, on success or failure; a queue that is full leaves it as it is.
     Answers when the work is done, unless asynchronous is set: then when it is queued, and its failure is
     reported by SynchronizeStream. When a call that waits is cancelled or its deadline passes, its work is
     dropped if it was not begun, else broken off where the device can; what it was writing is undefined.
@@ -61,7 +61,8 @@ class OperatorServiceStub:
     Status: INVALID_ARGUMENT (161001 workspace null, 161002 workspace too small, binding does not fit),
     NOT_FOUND (stream, executor, buffer), FAILED_PRECONDITION (executor already used),
     RESOURCE_EXHAUSTED (queue full, memory for workspace or outputs), ABORTED (stream destroyed
-    meanwhile), INTERNAL (361001, the computation failed). Retry: only after a new phase one.
+    meanwhile), INTERNAL (361001, the computation failed). Retry: RESOURCE_EXHAUSTED with a retry delay after
+    that; else only after a new phase one.
     """
     DestroyExecutor: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.DestroyExecutorRequest, _operator_service_pb2.DestroyExecutorResponse]
     """Frees an executor that will not be run (again). Work that it queued already still runs.
@@ -94,7 +95,7 @@ class OperatorServiceAsyncStub(OperatorServiceStub):
     """
     Execute: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.ExecuteRequest, _operator_service_pb2.ExecuteResponse]  # type: ignore[assignment]
     """Phase two. Checks the workspace, queues the executor's work on the stream in order, and frees a
-    one-shot executor, on success or failure.
+    one-shot executor, on success or failure; a queue that is full leaves it as it is.
     Answers when the work is done, unless asynchronous is set: then when it is queued, and its failure is
     reported by SynchronizeStream. When a call that waits is cancelled or its deadline passes, its work is
     dropped if it was not begun, else broken off where the device can; what it was writing is undefined.
@@ -105,7 +106,8 @@ class OperatorServiceAsyncStub(OperatorServiceStub):
     Status: INVALID_ARGUMENT (161001 workspace null, 161002 workspace too small, binding does not fit),
     NOT_FOUND (stream, executor, buffer), FAILED_PRECONDITION (executor already used),
     RESOURCE_EXHAUSTED (queue full, memory for workspace or outputs), ABORTED (stream destroyed
-    meanwhile), INTERNAL (361001, the computation failed). Retry: only after a new phase one.
+    meanwhile), INTERNAL (361001, the computation failed). Retry: RESOURCE_EXHAUSTED with a retry delay after
+    that; else only after a new phase one.
     """
     DestroyExecutor: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.DestroyExecutorRequest, _operator_service_pb2.DestroyExecutorResponse]  # type: ignore[assignment]
     """Frees an executor that will not be run (again). Work that it queued already still runs.
@@ -147,7 +149,7 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_operator_service_pb2.ExecuteResponse, _abc.Awaitable[_operator_service_pb2.ExecuteResponse]]:
         """Phase two. Checks the workspace, queues the executor's work on the stream in order, and frees a
-        one-shot executor, on success or failure.
+        one-shot executor, on success or failure; a queue that is full leaves it as it is.
         Answers when the work is done, unless asynchronous is set: then when it is queued, and its failure is
         reported by SynchronizeStream. When a call that waits is cancelled or its deadline passes, its work is
         dropped if it was not begun, else broken off where the device can; what it was writing is undefined.
@@ -158,7 +160,8 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         Status: INVALID_ARGUMENT (161001 workspace null, 161002 workspace too small, binding does not fit),
         NOT_FOUND (stream, executor, buffer), FAILED_PRECONDITION (executor already used),
         RESOURCE_EXHAUSTED (queue full, memory for workspace or outputs), ABORTED (stream destroyed
-        meanwhile), INTERNAL (361001, the computation failed). Retry: only after a new phase one.
+        meanwhile), INTERNAL (361001, the computation failed). Retry: RESOURCE_EXHAUSTED with a retry delay after
+        that; else only after a new phase one.
         """
 
     @_abc_1.abstractmethod

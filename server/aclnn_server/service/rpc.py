@@ -155,7 +155,8 @@ class Service:
         def handle(request: Any, rpc: grpc.ServicerContext) -> Message:  # noqa: ANN401
             with self._unary(rpc, name) as call:
                 response = self._request_ids.once(rpc, name, act, call, _readable(request))
-                call.note_bytes(request.ByteSize(), response.ByteSize())
+                if call.meter is not None:  # sizes are not told for nothing
+                    call.note_bytes(request.ByteSize(), response.ByteSize())
                 return response
 
         return handle

@@ -207,6 +207,8 @@ def execute(
 ) -> Execution:
     """Runs an executor on the session's stream; a one-shot one is freed, on success or failure.
 
+    A queue that is full leaves it as it is.
+
     Args:
         session: of the stream.
         executor_id: from phase one.
@@ -226,6 +228,7 @@ def execute(
         OutOfMemoryError, LimitExceededError: memory for workspace or outputs; queue full.
         AclnnError: what the work failed with, where it is waited for.
     """
+    session.stream.check_not_full()  # first: what is refused for now only is not spent
     executor = session.context.take_executor(executor_id)
     execution = Execution(
         session, executor, list(executor.slots), report=report, traceparent=traceparent

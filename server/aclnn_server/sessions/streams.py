@@ -197,15 +197,24 @@ class Stream:
         if left:
             self._workers.schedule(self)
 
-    def _check_room(self, size: int) -> None:
-        if self._destroyed:
-            raise StreamDestroyedError("the stream was destroyed")
+    def check_not_full(self) -> None:
+        """Checks that the queue takes one more piece of work.
+
+        Raises:
+            LimitExceededError: 207012, not now.
+        """
         limits = self._limits
         if len(self._queue) >= limits.queued_commands:
             raise LimitExceededError(
                 f"the stream has {len(self._queue)} commands queued; at most {limits.queued_commands} may be",
                 retry_after_ms=RETRY_MS,
             )
+
+    def _check_room(self, size: int) -> None:
+        if self._destroyed:
+            raise StreamDestroyedError("the stream was destroyed")
+        self.check_not_full()
+        limits = self._limits
         if size and self._bytes and self._bytes + size > limits.queued_bytes:
             raise LimitExceededError(
                 f"the stream has {self._bytes} bytes of writes queued, and {size} are too many more; "
