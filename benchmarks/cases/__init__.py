@@ -8,6 +8,7 @@ from benchmarks.cases import (
     activations,
     attention,
     bits,
+    counting,
     drawing,
     foreach,
     forms,
@@ -42,6 +43,7 @@ FAMILIES = (
     movement,
     indexing,
     ordering,
+    counting,
     drawing,
 )
 

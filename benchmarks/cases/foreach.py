@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks.cases.case import ELEMENTS, Array, Case, f, floats, scalar
 
-_HALF = f(0.5)
 Functions = tuple[tuple[str, np.ufunc], ...]
 List = list[Array]
 
+_HALF = f(0.5)
 _SIGNS: Functions = (
     ("Add", np.add),
     ("Sub", np.subtract),
@@ -28,11 +28,23 @@ _ONE = (
     ("Sqrt", np.sqrt),
     ("Copy", np.copy),
 )
+MANY = (
+    "ForeachCopy",
+    "ForeachAddScalarV2",
+    "ForeachAddListV2",
+    "ForeachLerpList",
+    "ForeachNorm",
+    "ForeachZeroInplace",
+    "ForeachNonFiniteCheckAndUnscale",
+)
+"""One operator of each kind, to be called with many small tensors too."""
 
 
 def cases() -> Iterator[Case]:
-    for count in (8, 256):
-        yield from _of_tensors(f"{count} tensors", count)
+    yield from _of_tensors("8 tensors", 8)
+    for case in _of_tensors("256 tensors", 256):
+        if case.operator in MANY:
+            yield case
 
 
 def _each(function: Callable[..., Array], *lists: List) -> Callable[[], List]:

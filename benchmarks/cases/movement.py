@@ -21,6 +21,8 @@ def cases() -> Iterator[Case]:
     yield from _joined(x, out)
     yield from _filled(out)
     yield from _cut(x, out)
+    yield from _rearranged(x, out)
+    yield from _made(out)
 
 
 def _casts(x: Array) -> Iterator[Case]:
@@ -81,3 +83,31 @@ def _filled(out: Array) -> Iterator[Case]:
 def _cut(x: Array, out: Array) -> Iterator[Case]:
     yield Case("Triu", (x, 0, out), lambda: np.triu(x))
     yield Case("Tril", (x, 0, out), lambda: np.tril(x))
+
+
+def _rearranged(x: Array, out: Array) -> Iterator[Case]:
+    wide = np.repeat(x, 2, 1)
+    for dim in (0, 1):
+        turned = np.flip(x, dim)
+        yield Case("Flip", (x, (dim,), out), turned.copy, f"dim {dim}")
+        yield Case("Roll", (x, (7,), (dim,), out), partial(np.roll, x, 7, dim), f"dim {dim}")
+    yield Case("Repeat", (x, (1, 2), wide.copy()), partial(np.tile, x, (1, 2)))
+    cut = ((0, 0), (SIDE, 2 * SIDE), (0, 1), (1, 2))
+    yield Case("SliceV2", (wide, *cut, out), lambda: wide[:, ::2].copy())
+
+
+def _made(out: Array) -> Iterator[Case]:
+    line, ends = out.reshape(-1), (scalar(0), scalar(1))
+    yield Case("Eye", (SIDE, SIDE, out), partial(np.eye, SIDE, dtype=np.float32))
+    yield Case(
+        "Linspace",
+        (*ends, line.size, line),
+        partial(np.linspace, 0, 1, line.size, dtype=np.float32),
+    )
+    classes = np.random.default_rng(2).integers(0, SIDE, SIDE)
+    one, zero, columns = np.ones(1, np.float32), np.zeros(1, np.float32), np.arange(SIDE)
+    yield Case(
+        "OneHot",
+        (classes, SIDE, one, zero, -1, out),
+        lambda: (classes[:, None] == columns).astype(np.float32),
+    )

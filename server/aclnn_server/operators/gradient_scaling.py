@@ -12,9 +12,9 @@ from aclnn import dtypes
 from aclnn.tensors import TensorSpec
 from aclnn_server.operators.blocks import Nothing
 from aclnn_server.operators.checks import Holds, NotNull, TypeIn
-from aclnn_server.operators.copies import cast
 from aclnn_server.operators.definition import Call, Check, Family, Memory, Work, prototype
 from aclnn_server.operators.lists import ListTypeIn, each
+from aclnn_server.operators.optimizers import as_single, store
 from aclnn_server.operators.pointwise import FLOATS, described
 from aclnn_server.operators.threads import Scratch, Threads, scratch_bytes
 from aclnn_server.operators.tiling import Operand, Tiling, lay_out
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 GRADIENT_SCALING = Family()
 
-_SINGLE = np.dtype(np.float32)
+_BOOL = np.dtype(np.bool_)
 _NUMBERS = ("foundInf", "invScale")
 
 
@@ -45,13 +45,11 @@ class Unscale:
 
         def compute(scratch: Scratch, number: int) -> None:
             part = grads[self.grads.part(self.tiling.index(number))]
-            wide, work = scratch.take(part.shape, _SINGLE), scratch.take(part.shape, _SINGLE)
-            cast(part, wide, scratch)
-            np.multiply(wide, 0, out=work)
-            if work.any():  # infinity times 0 is NaN, which is not 0
+            wide, finite = as_single(scratch, part), scratch.take(part.shape, _BOOL)
+            if not np.isfinite(wide, out=finite).all():
                 found[0] = 1
-            np.multiply(wide, factor, out=work)
-            cast(work, part, scratch)
+            np.multiply(wide, factor, out=wide)
+            store(scratch, (part,), (wide,))
 
         threads.run(compute, self.tiling.blocks, 3 * scratch_bytes(self.tiling.largest * 4))
 
