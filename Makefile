@@ -18,7 +18,7 @@ COVERAGE := 95
 JOBS    ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test chaos soak coverage test-cpp test-node container lint bench generate format hardware clean
+.PHONY: help demo serve test chaos soak coverage test-cpp test-node test-torch torch-table container lint bench generate format hardware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +32,8 @@ serve: $(SERVER) ## Serve this machine's CPU on ADDRESS (127.0.0.1:50051)
 # Files are handed to the processes in the order of collection: the longest come first.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test: lint ## Run lint, then every test but those of `make chaos`
-	$(PYTEST) --ignore tests/cpp --ignore tests/chaos
+test: lint ## Run lint, then every test but those of `make chaos` and `make test-torch`
+	$(PYTEST) --ignore tests/cpp --ignore tests/chaos --ignore tests/torch_npu
 	$(MAKE) --no-print-directory test-cpp test-node
 
 chaos: $(DEV) ## Break connections, kill servers and clients, run out of memory: half a minute; CHAOS_LONG=1 for an hour
@@ -45,13 +45,33 @@ soak: $(DEV) ## Run clients of every kind at once for SOAK_SECONDS (1800), and t
 	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -s tests/soak/test_mixed.py
 
 coverage: $(DEV) ## Run the Python tests, and check that they reach 95 % of the lines; takes twice as long
-	$(PYTEST) --ignore tests/cpp --ignore tests/chaos --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+	$(PYTEST) --ignore tests/cpp --ignore tests/chaos --ignore tests/torch_npu --cov --cov-report=term --cov-fail-under=$(COVERAGE)
 
 test-cpp: $(DEV) ## Build and test the C library, where there are a compiler and gRPC's headers
 	$(BIN)/python -m pytest tests/cpp --numprocesses $(JOBS) --dist loadfile
 
 test-node: $(DEV) ## Check and test the Node.js client, where there is Node.js 18.18 or newer
 	@ACLNN_PYTHON=$(abspath $(BIN)/python) client/node/run_tests.sh
+
+# PyTorch is half a gigabyte, so it has an environment of its own.
+TORCH_VENV ?= .venv-torch
+TORCH      := $(TORCH_VENV)/.installed
+TORCH_RUN  := $(TORCH_VENV)/bin/aclnn-serve torch -- $(TORCH_VENV)/bin/python
+
+test-torch: $(TORCH) ## Train with torch_npu's own wheel on the C library and a server: a few minutes
+	$(TORCH_VENV)/bin/aclnn-serve torch --build
+	$(TORCH_RUN) -m pytest --override-ini filterwarnings=default tests/torch_npu
+
+torch-table: $(TORCH) ## Write the table of torch's calls in docs/pytorch.md again
+	$(TORCH_VENV)/bin/aclnn-serve torch --build
+	$(TORCH_RUN) -m tests.torch_npu.table
+
+$(TORCH): pyproject.toml | $(BIN)/python
+	@echo "installing torch and torch-npu into $(TORCH_VENV)"
+	@$(BIN)/python -m venv $(TORCH_VENV)
+	@$(TORCH_VENV)/bin/pip --disable-pip-version-check --quiet install --upgrade 'pip>=25.1'
+	@$(TORCH_VENV)/bin/pip --quiet install --editable '.[torch,jit]' --group torch-test
+	@touch $@
 
 IMAGE ?= localhost/aclnn-serve:test
 
@@ -96,7 +116,7 @@ hardware: $(DEV) ## Run the tests that need an NPU with CANN
 
 clean: ## Remove .venv and what the tools leave behind
 	rm -rf client/node/build client/node/dist client/node/node_modules examples/node/node_modules
-	rm -rf $(VENV) dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TORCH_VENV) dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "aclnn-serve needs Python 3.11 or newer, and none is on the PATH." \
