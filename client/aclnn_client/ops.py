@@ -601,7 +601,7 @@ def aclnnAmpUpdateScaleGetWorkspaceSize(
     repeatable: bool = False,
     context: Context | None = None,
 ) -> tuple[int, Executor]:
-    """The factor of scaled losses after a step: smaller where gradients overflowed, larger after many good steps.
+    """The factor of scaled losses: smaller after an overflow, larger after many good steps.
 
     $$updatedScale = \\begin{cases} currentScale \\cdot backoffFactor & foundInf \\ne 0 \\\\
     currentScale \\cdot growthFactor & growthTracker + 1 = growthInterval \\\\ currentScale &

@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* The factor of scaled losses after a step: smaller where gradients overflowed, larger after
- * many good steps. Writes to updatedScaleOut, updatedGrowthTrackerOut. */
+/* The factor of scaled losses: smaller after an overflow, larger after many good steps. Writes
+ * to updatedScaleOut, updatedGrowthTrackerOut. */
 ACLNN_API aclnnStatus aclnnAmpUpdateScaleGetWorkspaceSize(
     const aclTensor* currentScale,
     const aclTensor* growthTracker,
