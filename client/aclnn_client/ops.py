@@ -7744,8 +7744,8 @@ def aclnnHardswishBackwardGetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Gradient of an element times its share between -3 and 3.
 
-    $$out = gradOutput \\cdot \\begin{cases} 0 & self < -3 \\\\ self / 3 + 1 / 2 & -3 \\le self \\le
-    3 \\\\ 1 & self > 3 \\end{cases}$$
+    $$out = gradOutput \\cdot \\begin{cases} 0 & self \\le -3 \\\\ self / 3 + 1 / 2 & -3 < self < 3
+    \\\\ 1 & self \\ge 3 \\end{cases}$$
 
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
@@ -7791,8 +7791,8 @@ def aclnnHardswishBackwardV2GetWorkspaceSize(
 ) -> tuple[int, Executor]:
     """Gradient of an element times its share between -3 and 3.
 
-    $$out = gradOutput \\cdot \\begin{cases} 0 & self < -3 \\\\ self / 3 + 1 / 2 & -3 \\le self \\le
-    3 \\\\ 1 & self > 3 \\end{cases}$$
+    $$out = gradOutput \\cdot \\begin{cases} 0 & self \\le -3 \\\\ self / 3 + 1 / 2 & -3 < self < 3
+    \\\\ 1 & self \\ge 3 \\end{cases}$$
 
     - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
       then cast to the type of the output.
@@ -10818,6 +10818,118 @@ def aclnnL1LossBackward(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnL1LossBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnLSTMGetWorkspaceSize(
+    input: TensorLike,
+    params: Sequence[TensorLike],
+    hx: Sequence[TensorLike] | None,
+    batchSizes: TensorLike | None,
+    hasBias: bool,
+    numLayers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batchFirst: bool,
+    output: TensorLike,
+    hy: TensorLike,
+    cy: TensorLike,
+    iOut: Sequence[TensorLike] | None,
+    jOut: Sequence[TensorLike] | None,
+    fOut: Sequence[TensorLike] | None,
+    oOut: Sequence[TensorLike] | None,
+    hOut: Sequence[TensorLike] | None,
+    cOut: Sequence[TensorLike] | None,
+    tanhCOut: Sequence[TensorLike] | None,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Long short-term memory: layers that keep a state from step to step.
+
+    $$i, f, o = \\sigma(W x + U h + b) \\qquad j = \\tanh(W x + U h + b)$$
+
+    $$c' = f \\cdot c + i \\cdot j \\qquad h' = o \\cdot \\tanh(c')$$
+
+    - input is (steps, batch, width), with batchFirst (batch, steps, width); output has the hidden
+      states of
+      the last layer, of both directions side by side. hy and cy are the last states of each layer
+      and
+      direction.
+    - params has of each layer and direction the weights of the input and of the state, and with
+      hasBias the
+      two biases that are added; rows are the gates i, f, j and o. hx has the first h and c, or is
+      null: 0.
+    - With train, iOut, jOut, fOut, oOut, hOut, cOut and tanhCOut, one tensor for each layer and
+      direction in
+      the order of time, keep what gradients need; else they are left as they are.
+    - dropout is not applied, as on devices; packed sequences (batchSizes) are refused.
+    - FLOAT16 is computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnLSTM (hicann/ops-nn, rnn/dynamic_rnn); the order of
+    gates in
+    params is that of PyTorch, whose layout it takes, and the order of checks is not documented.
+
+    Args:
+        input: const aclTensor* of FLOAT, FLOAT16.
+        params: const aclTensorList*.
+        hx: const aclTensorList*, may be None.
+        batchSizes: const aclTensor*, may be None.
+        hasBias: bool.
+        numLayers: int64_t.
+        dropout: double.
+        train: bool.
+        bidirectional: bool.
+        batchFirst: bool.
+        output: output aclTensor* of FLOAT, FLOAT16.
+        hy: output aclTensor* of FLOAT, FLOAT16.
+        cy: output aclTensor* of FLOAT, FLOAT16.
+        iOut: output aclTensorList*, may be None.
+        jOut: output aclTensorList*, may be None.
+        fOut: output aclTensorList*, may be None.
+        oOut: output aclTensorList*, may be None.
+        hOut: output aclTensorList*, may be None.
+        cOut: output aclTensorList*, may be None.
+        tanhCOut: output aclTensorList*, may be None.
+    """
+    return get_workspace_size(
+        "aclnnLSTM",
+        (
+            input,
+            params,
+            hx,
+            batchSizes,
+            hasBias,
+            numLayers,
+            dropout,
+            train,
+            bidirectional,
+            batchFirst,
+            output,
+            hy,
+            cy,
+            iOut,
+            jOut,
+            fOut,
+            oOut,
+            hOut,
+            cOut,
+            tanhCOut,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnLSTM(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnLSTM", workspace, workspaceSize, executor, stream)
 
 
 def aclnnLayerNormGetWorkspaceSize(
@@ -20042,6 +20154,35 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """,
         ("gradInput",),
         (),
+    ),
+    "aclnnLSTM": (
+        """
+        aclnnStatus aclnnLSTMGetWorkspaceSize(
+            const aclTensor* input,
+            const aclTensorList* params,
+            const aclTensorList* hx,
+            const aclTensor* batchSizes,
+            bool hasBias,
+            int64_t numLayers,
+            double dropout,
+            bool train,
+            bool bidirectional,
+            bool batchFirst,
+            aclTensor* output,
+            aclTensor* hy,
+            aclTensor* cy,
+            aclTensorList* iOut,
+            aclTensorList* jOut,
+            aclTensorList* fOut,
+            aclTensorList* oOut,
+            aclTensorList* hOut,
+            aclTensorList* cOut,
+            aclTensorList* tanhCOut,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("output", "hy", "cy", "iOut", "jOut", "fOut", "oOut", "hOut", "cOut", "tanhCOut"),
+        ("hx", "batchSizes", "iOut", "jOut", "fOut", "oOut", "hOut", "cOut", "tanhCOut"),
     ),
     "aclnnLayerNorm": (
         """

@@ -1,4 +1,4 @@
-"""Golden vectors of planes that are read at other places, and of sums of products."""
+"""Golden vectors of planes that are read at other places, of sums of products, and of recurrence."""
 
 from __future__ import annotations
 
@@ -86,4 +86,37 @@ def products() -> None:
             case("aclnnBaddbmm", f"{dtype}-{len(shape)}", given, {"out": out.to(own.dtype)})
 
 
-FAMILIES = (resized, grids, products)
+NETWORKS = ((1, False, True, False), (2, True, True, True), (1, True, False, False))
+"""Layers, whether in both directions, whether with biases, and whether batches come first."""
+
+
+def recurrent() -> None:
+    """Long short-term memory, of one layer and of two in both directions."""
+    for dtype in ("FLOAT", "FLOAT16"):
+        for layers, both, bias, first in (
+            (1, False, True, False),
+            (2, True, True, True),
+            (1, True, False, False),
+        ):
+            model = torch.nn.LSTM(3, 4, layers, bias, first, bidirectional=both).double()
+            for part in model.parameters():
+                part.data = exact(uniform(tuple(part.shape), dtype, -0.6, 0.6))
+            x, runs = uniform((5, 2, 3), dtype, -1, 1), layers * (2 if both else 1)
+            batch = 5 if first else 2
+            state = [uniform((runs, batch, 4), dtype, -1, 1) for _ in range(2)]
+            out, (hidden, cell) = model(exact(x), tuple(map(exact, state)))
+            params = [part.detach().to(x.dtype) for part in model.parameters()]
+            given = {
+                "input": x,
+                "params": params,
+                "hx": state,
+                "hasBias": bias,
+                "numLayers": layers,
+            }
+            given |= {"dropout": 0.0, "train": False, "bidirectional": both, "batchFirst": first}
+            results = {"output": out, "hy": hidden, "cy": cell}
+            results = {name: value.to(x.dtype) for name, value in results.items()}
+            case("aclnnLSTM", f"{dtype}-{layers}-{both}-{bias}", given, results, _wide(x))
+
+
+FAMILIES = (resized, grids, products, recurrent)

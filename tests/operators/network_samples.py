@@ -255,6 +255,23 @@ def _sum_of_products(make: Making) -> Values:
     }
 
 
+def _lstm(make: Making) -> Values:
+    """One layer of two directions."""
+    steps, batch = make.matrix
+    shapes = [(12, 2), (12, 3), (12,), (12,)] * 2
+    kept = ("iOut", "jOut", "fOut", "oOut", "hOut", "cOut", "tanhCOut")
+    return {
+        "input": make.numbers(steps, batch, 2),
+        "params": [make.numbers(*shape) for shape in shapes],
+        "hx": [make.numbers(2, batch, 3) for _ in range(2)],
+        **dict.fromkeys(("hasBias", "train", "bidirectional"), True),
+        "numLayers": 1,
+        "output": make.out(steps, batch, 6),
+        **{name: make.out(2, batch, 3) for name in ("hy", "cy")},
+        **{name: [make.out(steps, batch, 3) for _ in range(2)] for name in kept},
+    }
+
+
 NETWORK: dict[str, Callable[[Making], Values]] = {
     "Convolution": _convolution,
     "ConvolutionBackward": _convolution_backward,
@@ -301,4 +318,5 @@ NETWORK: dict[str, Callable[[Making], Values]] = {
     **dict.fromkeys(("ReflectionPad2d", "ReflectionPad2dBackward"), _reflected),
     **dict.fromkeys(("GridSampler2D", "GridSampler2DBackward"), _grid),
     "Baddbmm": _sum_of_products,
+    "LSTM": _lstm,
 }

@@ -49,6 +49,7 @@ FAMILIES = (
     "dropout:DROPOUT",
     "resampling:RESAMPLING",
     "grid_sampling:GRID_SAMPLING",
+    "recurrent:RECURRENT",
     "pooling:POOLING",
     "mean_pooling:MEAN_POOLING",
     "attention:ATTENTION",

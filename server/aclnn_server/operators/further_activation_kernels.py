@@ -51,13 +51,13 @@ def hardswish(x: Array, *, out: Array, scratch: Scratch) -> None:
 
 
 def hardswish_backward(grad: Array, x: Array, *, out: Array, scratch: Scratch) -> None:
-    """grad times 0 below -3, 1 above 3 and x / 3 + 1 / 2 between."""
+    """grad times 0 up to -3, 1 from 3 on and x / 3 + 1 / 2 between."""
     slope, beyond = scratch.like(out), scratch.take(out.shape, _BOOL)
     np.divide(x, 3, out=slope)
     np.add(slope, 0.5, out=slope)
-    np.greater(x, 3, out=beyond)
+    np.greater_equal(x, 3, out=beyond)
     np.copyto(slope, 1, where=beyond)
-    np.less(x, -3, out=beyond)
+    np.less_equal(x, -3, out=beyond)
     np.copyto(slope, 0, where=beyond)
     np.multiply(slope, grad, out=out)
 

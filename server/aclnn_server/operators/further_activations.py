@@ -65,8 +65,8 @@ ROWS = (
         Row(
             name,
             "Gradient of an element times its share between -3 and 3.",
-            "out = gradOutput \\cdot \\begin{cases} 0 & self < -3 \\\\ self / 3 + 1 / 2 & -3 \\le self \\le "
-            "3 \\\\ 1 & self > 3 \\end{cases}",
+            "out = gradOutput \\cdot \\begin{cases} 0 & self \\le -3 \\\\ self / 3 + 1 / 2 & -3 < self < 3 "
+            "\\\\ 1 & self \\ge 3 \\end{cases}",
             fixed(kernels.hardswish_backward),
             python,
             _SOURCE,

@@ -166,6 +166,7 @@
 #include "aclnnop/aclnn_logsigmoid_backward.h"
 #include "aclnnop/aclnn_logsoftmax.h"
 #include "aclnnop/aclnn_logsoftmax_backward.h"
+#include "aclnnop/aclnn_lstm.h"
 #include "aclnnop/aclnn_lt_scalar.h"
 #include "aclnnop/aclnn_lt_tensor.h"
 #include "aclnnop/aclnn_masked_fill_scalar.h"
@@ -7137,6 +7138,86 @@ aclnnStatus aclnnL1LossBackward(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kL1LossBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kLSTMParameters[] = {
+    {"input", ACLNN_SERVE_TENSOR, false},
+    {"params", ACLNN_SERVE_TENSOR_LIST, false},
+    {"hx", ACLNN_SERVE_TENSOR_LIST, false},
+    {"batchSizes", ACLNN_SERVE_TENSOR, false},
+    {"hasBias", ACLNN_SERVE_BOOL, false},
+    {"numLayers", ACLNN_SERVE_INT64, false},
+    {"dropout", ACLNN_SERVE_DOUBLE, false},
+    {"train", ACLNN_SERVE_BOOL, false},
+    {"bidirectional", ACLNN_SERVE_BOOL, false},
+    {"batchFirst", ACLNN_SERVE_BOOL, false},
+    {"output", ACLNN_SERVE_TENSOR, true},
+    {"hy", ACLNN_SERVE_TENSOR, true},
+    {"cy", ACLNN_SERVE_TENSOR, true},
+    {"iOut", ACLNN_SERVE_TENSOR_LIST, true},
+    {"jOut", ACLNN_SERVE_TENSOR_LIST, true},
+    {"fOut", ACLNN_SERVE_TENSOR_LIST, true},
+    {"oOut", ACLNN_SERVE_TENSOR_LIST, true},
+    {"hOut", ACLNN_SERVE_TENSOR_LIST, true},
+    {"cOut", ACLNN_SERVE_TENSOR_LIST, true},
+    {"tanhCOut", ACLNN_SERVE_TENSOR_LIST, true},
+};
+static const aclnnServeOperator kLSTM = {"aclnnLSTM", kLSTMParameters, 20};
+
+aclnnStatus aclnnLSTMGetWorkspaceSize(
+    const aclTensor* input,
+    const aclTensorList* params,
+    const aclTensorList* hx,
+    const aclTensor* batchSizes,
+    bool hasBias,
+    int64_t numLayers,
+    double dropout,
+    bool train,
+    bool bidirectional,
+    bool batchFirst,
+    aclTensor* output,
+    aclTensor* hy,
+    aclTensor* cy,
+    aclTensorList* iOut,
+    aclTensorList* jOut,
+    aclTensorList* fOut,
+    aclTensorList* oOut,
+    aclTensorList* hOut,
+    aclTensorList* cOut,
+    aclTensorList* tanhCOut,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = input},
+      {.tensorList = params},
+      {.tensorList = hx},
+      {.tensor = batchSizes},
+      {.boolValue = hasBias},
+      {.int64Value = numLayers},
+      {.doubleValue = dropout},
+      {.boolValue = train},
+      {.boolValue = bidirectional},
+      {.boolValue = batchFirst},
+      {.tensor = output},
+      {.tensor = hy},
+      {.tensor = cy},
+      {.tensorList = iOut},
+      {.tensorList = jOut},
+      {.tensorList = fOut},
+      {.tensorList = oOut},
+      {.tensorList = hOut},
+      {.tensorList = cOut},
+      {.tensorList = tanhCOut},
+  };
+  return aclnnServeGetWorkspaceSize(&kLSTM, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnLSTM(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kLSTM, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kLayerNormParameters[] = {

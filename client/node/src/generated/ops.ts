@@ -6844,8 +6844,8 @@ export function aclnnHardswish(
 /**
  * Gradient of an element times its share between -3 and 3.
  *
- * $$out = gradOutput \cdot \begin{cases} 0 & self < -3 \\ self / 3 + 1 / 2 & -3 \le self \le
- * 3 \\ 1 & self > 3 \end{cases}$$
+ * $$out = gradOutput \cdot \begin{cases} 0 & self \le -3 \\ self / 3 + 1 / 2 & -3 < self < 3
+ * \\ 1 & self \ge 3 \end{cases}$$
  *
  * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
  *   then cast to the type of the output.
@@ -6887,8 +6887,8 @@ export function aclnnHardswishBackward(
 /**
  * Gradient of an element times its share between -3 and 3.
  *
- * $$out = gradOutput \cdot \begin{cases} 0 & self < -3 \\ self / 3 + 1 / 2 & -3 \le self \le
- * 3 \\ 1 & self > 3 \end{cases}$$
+ * $$out = gradOutput \cdot \begin{cases} 0 & self \le -3 \\ self / 3 + 1 / 2 & -3 < self < 3
+ * \\ 1 & self \ge 3 \end{cases}$$
  *
  * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
  *   then cast to the type of the output.
@@ -9678,6 +9678,97 @@ export function aclnnL1LossBackward(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnL1LossBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Long short-term memory: layers that keep a state from step to step.
+ *
+ * $$i, f, o = \sigma(W x + U h + b) \qquad j = \tanh(W x + U h + b)$$
+ *
+ * $$c' = f \cdot c + i \cdot j \qquad h' = o \cdot \tanh(c')$$
+ *
+ * - input is (steps, batch, width), with batchFirst (batch, steps, width); output has the hidden
+ *   states of
+ *   the last layer, of both directions side by side. hy and cy are the last states of each layer
+ * and
+ *   direction.
+ * - params has of each layer and direction the weights of the input and of the state, and with
+ *   hasBias the
+ *   two biases that are added; rows are the gates i, f, j and o. hx has the first h and c, or is
+ * null: 0.
+ * - With train, iOut, jOut, fOut, oOut, hOut, cOut and tanhCOut, one tensor for each layer and
+ *   direction in
+ *   the order of time, keep what gradients need; else they are left as they are.
+ * - dropout is not applied, as on devices; packed sequences (batchSizes) are refused.
+ * - FLOAT16 is computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnLSTM (hicann/ops-nn, rnn/dynamic_rnn); the order of
+ * gates in
+ * params is that of PyTorch, whose layout it takes, and the order of checks is not documented.
+ *
+ * @param input const aclTensor* of FLOAT, FLOAT16.
+ * @param params const aclTensorList*.
+ * @param hx const aclTensorList*, may be None.
+ * @param batchSizes const aclTensor*, may be None.
+ * @param hasBias bool.
+ * @param numLayers int64_t.
+ * @param dropout double.
+ * @param train bool.
+ * @param bidirectional bool.
+ * @param batchFirst bool.
+ * @param output output aclTensor* of FLOAT, FLOAT16.
+ * @param hy output aclTensor* of FLOAT, FLOAT16.
+ * @param cy output aclTensor* of FLOAT, FLOAT16.
+ * @param iOut output aclTensorList*, may be None.
+ * @param jOut output aclTensorList*, may be None.
+ * @param fOut output aclTensorList*, may be None.
+ * @param oOut output aclTensorList*, may be None.
+ * @param hOut output aclTensorList*, may be None.
+ * @param cOut output aclTensorList*, may be None.
+ * @param tanhCOut output aclTensorList*, may be None.
+ */
+export function aclnnLSTMGetWorkspaceSize(
+  input: TensorLike,
+  params: readonly TensorLike[],
+  hx: readonly TensorLike[] | null,
+  batchSizes: TensorLike,
+  hasBias: boolean,
+  numLayers: number | bigint,
+  dropout: number,
+  train: boolean,
+  bidirectional: boolean,
+  batchFirst: boolean,
+  output: TensorLike,
+  hy: TensorLike,
+  cy: TensorLike,
+  iOut: readonly TensorLike[] | null,
+  jOut: readonly TensorLike[] | null,
+  fOut: readonly TensorLike[] | null,
+  oOut: readonly TensorLike[] | null,
+  hOut: readonly TensorLike[] | null,
+  cOut: readonly TensorLike[] | null,
+  tanhCOut: readonly TensorLike[] | null,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLSTMGetWorkspaceSize(
+  named: { input: TensorLike; params: readonly TensorLike[]; hx: readonly TensorLike[] | null; batchSizes: TensorLike; hasBias: boolean; numLayers: number | bigint; dropout: number; train: boolean; bidirectional: boolean; batchFirst: boolean; output: TensorLike; hy: TensorLike; cy: TensorLike; iOut: readonly TensorLike[] | null; jOut: readonly TensorLike[] | null; fOut: readonly TensorLike[] | null; oOut: readonly TensorLike[] | null; hOut: readonly TensorLike[] | null; cOut: readonly TensorLike[] | null; tanhCOut: readonly TensorLike[] | null },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLSTMGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnLSTM", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnLSTM(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnLSTM", workspace, workspaceSize, executor, stream);
 }
 
 /**
