@@ -8789,6 +8789,44 @@ def aclnnInplaceBitwiseXorTensor(
     execute("aclnnInplaceBitwiseXorTensor", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceCeilGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: each element rounded up.
+
+    $$selfRef = \\lceil selfRef \\rceil$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceCeil, and for the order of checks its host code
+    (hicann/ops-math, math/ceil).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
+    """
+    return get_workspace_size(
+        "aclnnInplaceCeil",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceCeil(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceCeil", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceClampMaxGetWorkspaceSize(
     selfRef: TensorLike,
     clipValueMax: ScalarLike,
@@ -8973,6 +9011,45 @@ def aclnnInplaceCopy(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceCopy", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceCosGetWorkspaceSize(
+    inputRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: cosine of each element.
+
+    $$inputRef = \\cos inputRef$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceCos, and for the order of checks its host code
+    (hicann/ops-math, math/cos).
+
+    Args:
+        inputRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceCos",
+        (inputRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceCos(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceCos", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceDivGetWorkspaceSize(
@@ -9172,6 +9249,214 @@ def aclnnInplaceDivs(
     execute("aclnnInplaceDivs", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceEqScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are equal to a number.
+
+    $$selfRef = \\begin{cases} 1 & selfRef = other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceEqScalar, and for the order of checks its host
+    code (hicann/ops-math, math/equal).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceEqScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceEqScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceEqScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceEqTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are equal to those of another tensor.
+
+    $$selfRef = \\begin{cases} 1 & selfRef = other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnInplaceEqTensor, and for the order of checks its host
+    code (hicann/ops-math, math/equal).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceEqTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceEqTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceEqTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceErfGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: error function of each element.
+
+    $$selfRef = \\frac{2}{\\sqrt{\\pi}} \\int_0^{selfRef} e^{-t^2} dt$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceErf, and for the order of checks its host code
+    (hicann/ops-math, math/erf).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceErf",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceErf(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceErf", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceExpGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: exponential of each element.
+
+    $$selfRef = e^{selfRef}$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceExp, and for the order of checks its host code
+    (hicann/ops-math, math/exp).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, BOOL, COMPLEX64,
+            COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceExp",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceExp(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceExp", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceExpm1GetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: exponential of each element, less 1.
+
+    $$selfRef = e^{selfRef} - 1$$
+
+    - Exact near 0, where the exponential is near 1.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceExpm1, and for the order of checks its host code
+    (hicann/ops-math, math/expm1).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceExpm1",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceExpm1(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceExpm1", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceFillScalarGetWorkspaceSize(
     selfRef: TensorLike,
     value: ScalarLike,
@@ -9211,6 +9496,45 @@ def aclnnInplaceFillScalar(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceFillScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceFloorGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: each element rounded down.
+
+    $$selfRef = \\lfloor selfRef \\rfloor$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceFloor, and for the order of checks its host code
+    (hicann/ops-math, math/floor).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, UINT16, UINT32, UINT64.
+    """
+    return get_workspace_size(
+        "aclnnInplaceFloor",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceFloor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceFloor", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceFloorDivideGetWorkspaceSize(
@@ -9401,6 +9725,325 @@ def aclnnInplaceFmodTensor(
     execute("aclnnInplaceFmodTensor", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceGeScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are at least a number.
+
+    $$selfRef = \\begin{cases} 1 & selfRef \\ge other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceGeScalar, and for the order of checks its host
+    code (hicann/ops-math, math/greater_equal).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+    """
+    return get_workspace_size(
+        "aclnnInplaceGeScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceGeScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceGeScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceGeTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are at least those of another tensor.
+
+    $$selfRef = \\begin{cases} 1 & selfRef \\ge other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnInplaceGeTensor, and for the order of checks its host
+    code (hicann/ops-math, math/greater_equal).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+    """
+    return get_workspace_size(
+        "aclnnInplaceGeTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceGeTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceGeTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceGtScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are greater than a number.
+
+    $$selfRef = \\begin{cases} 1 & selfRef > other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceGtScalar, and for the order of checks its host
+    code (hicann/ops-math, math/greater).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+    """
+    return get_workspace_size(
+        "aclnnInplaceGtScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceGtScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceGtScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceGtTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are greater than those of another tensor.
+
+    $$selfRef = \\begin{cases} 1 & selfRef > other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnInplaceGtTensor, and for the order of checks its host
+    code (hicann/ops-math, math/greater).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+    """
+    return get_workspace_size(
+        "aclnnInplaceGtTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceGtTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceGtTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLeScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are at most a number.
+
+    $$selfRef = \\begin{cases} 1 & selfRef \\le other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceLeScalar, and for the order of checks its host
+    code (hicann/ops-math, math/less_equal).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLeScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLeScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLeScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLeTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are at most those of another tensor.
+
+    $$selfRef = \\begin{cases} 1 & selfRef \\le other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnInplaceLeTensor, and for the order of checks its host
+    code (hicann/ops-math, math/less_equal).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLeTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLeTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLeTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLeakyReluGetWorkspaceSize(
+    selfRef: TensorLike,
+    negativeSlope: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: each element, with the negative ones scaled.
+
+    $$selfRef = \\max(selfRef, 0) + negativeSlope \\cdot \\min(selfRef, 0)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceLeakyRelu, and for the order of checks its host
+    code (hicann/ops-nn, activation/leaky_relu).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
+        negativeSlope: const aclScalar*.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLeakyRelu",
+        (
+            selfRef,
+            negativeSlope,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLeakyRelu(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLeakyRelu", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceLerpGetWorkspaceSize(
     selfRef: TensorLike,
     end: TensorLike,
@@ -9495,6 +10138,86 @@ def aclnnInplaceLerps(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceLerps", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLogGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: natural logarithm of each element.
+
+    $$selfRef = \\ln selfRef$$
+
+    - 0 gives negative infinity; negative real numbers give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceLog, and for the order of checks its host code
+    (hicann/ops-math, math/log).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLog",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLog(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLog", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLog1pGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: natural logarithm of each element plus 1.
+
+    $$selfRef = \\ln(1 + selfRef)$$
+
+    - Exact near 0. -1 gives negative infinity; smaller real numbers give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceLog1p, and for the order of checks its host code
+    (hicann/ops-math, math/log1p).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLog1p",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLog1p(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLog1p", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceLogicalAndGetWorkspaceSize(
@@ -9627,6 +10350,98 @@ def aclnnInplaceLogicalOr(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceLogicalOr", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLtScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are less than a number.
+
+    $$selfRef = \\begin{cases} 1 & selfRef < other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceLtScalar, and for the order of checks its host
+    code (hicann/ops-math, math/less).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLtScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLtScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLtScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLtTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are less than those of another tensor.
+
+    $$selfRef = \\begin{cases} 1 & selfRef < other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnInplaceLtTensor, and for the order of checks its host
+    code (hicann/ops-math, math/less).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, UINT16, UINT32, UINT64.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, UINT16, UINT32, UINT64.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLtTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLtTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLtTensor", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceMaskedFillScalarGetWorkspaceSize(
@@ -9813,6 +10628,138 @@ def aclnnInplaceMuls(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceMuls", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceNeScalarGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: ScalarLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are unequal to a number.
+
+    $$selfRef = \\begin{cases} 1 & selfRef \\ne other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceNeScalar, and for the order of checks its host
+    code (hicann/ops-math, math/not_equal).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceNeScalar",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceNeScalar(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceNeScalar", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceNeTensorGetWorkspaceSize(
+    selfRef: TensorLike,
+    other: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: whether elements are unequal to those of another tensor.
+
+    $$selfRef = \\begin{cases} 1 & selfRef \\ne other \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - Both are compared in their common type.
+    - A comparison with NaN is false, but for its being unequal.
+    - The result, 1 or 0, is cast to the type of selfRef.
+    - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+
+    Source: the public documentation of aclnnInplaceNeTensor, and for the order of checks its host
+    code (hicann/ops-math, math/not_equal).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+        other: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceNeTensor",
+        (
+            selfRef,
+            other,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceNeTensor(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceNeTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceNegGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: negative of each element.
+
+    $$selfRef = -selfRef$$
+
+    - The smallest integer stays as it is.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceNeg, and for the order of checks its host code
+    (hicann/ops-math, math/neg).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, COMPLEX64,
+            COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceNeg",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceNeg(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceNeg", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceNormalGetWorkspaceSize(
@@ -10051,6 +10998,46 @@ def aclnnInplaceRandom(
     execute("aclnnInplaceRandom", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceReciprocalGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: reciprocal of each element.
+
+    $$selfRef = \\frac{1}{selfRef}$$
+
+    - 0 gives infinity with its sign.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceReciprocal, and for the order of checks its host
+    code (hicann/ops-math, math/reciprocal).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceReciprocal",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceReciprocal(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceReciprocal", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceReluGetWorkspaceSize(
     selfRef: TensorLike,
     *,
@@ -10186,6 +11173,85 @@ def aclnnInplaceRemainderTensorTensor(
     execute("aclnnInplaceRemainderTensorTensor", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceRoundGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: each element rounded to the nearest whole number.
+
+    $$selfRef = round(selfRef)$$
+
+    - Halfway cases go to the even neighbour.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceRound, and for the order of checks its host code
+    (hicann/ops-math, math/round).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64.
+    """
+    return get_workspace_size(
+        "aclnnInplaceRound",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceRound(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceRound", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceRsqrtGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: reciprocal of the square root of each element.
+
+    $$selfRef = \\frac{1}{\\sqrt{selfRef}}$$
+
+    - 0 gives infinity; negative real numbers give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceRsqrt, and for the order of checks its host code
+    (hicann/ops-math, math/rsqrt).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceRsqrt",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceRsqrt(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceRsqrt", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceScatterGetWorkspaceSize(
     selfRef: TensorLike,
     dim: int,
@@ -10298,6 +11364,124 @@ def aclnnInplaceScatterValue(
     execute("aclnnInplaceScatterValue", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceSigmoidGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: logistic function of each element.
+
+    $$selfRef = \\frac{1}{1 + e^{-selfRef}}$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceSigmoid, and for the order of checks its host
+    code (hicann/ops-nn, activation/sigmoid).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceSigmoid",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceSigmoid(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceSigmoid", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceSinGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: sine of each element.
+
+    $$selfRef = \\sin selfRef$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceSin, and for the order of checks its host code
+    (hicann/ops-math, math/sin).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceSin",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceSin(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceSin", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceSqrtGetWorkspaceSize(
+    self: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: square root of each element.
+
+    $$self = \\sqrt{self}$$
+
+    - Negative real numbers give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - self is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceSqrt, and for the order of checks its host code
+    (hicann/ops-math, math/sqrt).
+
+    Args:
+        self: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceSqrt",
+        (self,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceSqrt(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceSqrt", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceSubGetWorkspaceSize(
     selfRef: TensorLike,
     other: TensorLike,
@@ -10400,6 +11584,83 @@ def aclnnInplaceSubs(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceSubs", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceTanhGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: hyperbolic tangent of each element.
+
+    $$selfRef = \\tanh selfRef$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceTanh, and for the order of checks its host code
+    (hicann/ops-math, math/tanh).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceTanh",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceTanh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceTanh", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceTruncGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: each element rounded towards 0.
+
+    $$selfRef = trunc(selfRef)$$
+
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceTrunc, and for the order of checks its host code
+    (hicann/ops-math, math/trunc).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnInplaceTrunc",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceTrunc(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceTrunc", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceUniformGetWorkspaceSize(
@@ -19658,6 +20919,16 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceCeil": (
+        """
+        aclnnStatus aclnnInplaceCeilGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceClampMax": (
         """
         aclnnStatus aclnnInplaceClampMaxGetWorkspaceSize(
@@ -19700,6 +20971,16 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceCos": (
+        """
+        aclnnStatus aclnnInplaceCosGetWorkspaceSize(
+            aclTensor* inputRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("inputRef",),
         (),
     ),
     "aclnnInplaceDiv": (
@@ -19748,11 +21029,73 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceEqScalar": (
+        """
+        aclnnStatus aclnnInplaceEqScalarGetWorkspaceSize(
+            const aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceEqTensor": (
+        """
+        aclnnStatus aclnnInplaceEqTensorGetWorkspaceSize(
+            const aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceErf": (
+        """
+        aclnnStatus aclnnInplaceErfGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceExp": (
+        """
+        aclnnStatus aclnnInplaceExpGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceExpm1": (
+        """
+        aclnnStatus aclnnInplaceExpm1GetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceFillScalar": (
         """
         aclnnStatus aclnnInplaceFillScalarGetWorkspaceSize(
             aclTensor* selfRef,
             const aclScalar* value,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceFloor": (
+        """
+        aclnnStatus aclnnInplaceFloorGetWorkspaceSize(
+            aclTensor* selfRef,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -19803,6 +21146,83 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceGeScalar": (
+        """
+        aclnnStatus aclnnInplaceGeScalarGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceGeTensor": (
+        """
+        aclnnStatus aclnnInplaceGeTensorGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceGtScalar": (
+        """
+        aclnnStatus aclnnInplaceGtScalarGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceGtTensor": (
+        """
+        aclnnStatus aclnnInplaceGtTensorGetWorkspaceSize(
+            const aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLeScalar": (
+        """
+        aclnnStatus aclnnInplaceLeScalarGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLeTensor": (
+        """
+        aclnnStatus aclnnInplaceLeTensorGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLeakyRelu": (
+        """
+        aclnnStatus aclnnInplaceLeakyReluGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* negativeSlope,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceLerp": (
         """
         aclnnStatus aclnnInplaceLerpGetWorkspaceSize(
@@ -19821,6 +21241,26 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclTensor* selfRef,
             const aclTensor* end,
             const aclScalar* weight,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLog": (
+        """
+        aclnnStatus aclnnInplaceLogGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLog1p": (
+        """
+        aclnnStatus aclnnInplaceLog1pGetWorkspaceSize(
+            aclTensor* selfRef,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -19852,6 +21292,28 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """
         aclnnStatus aclnnInplaceLogicalOrGetWorkspaceSize(
             aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLtScalar": (
+        """
+        aclnnStatus aclnnInplaceLtScalarGetWorkspaceSize(
+            const aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLtTensor": (
+        """
+        aclnnStatus aclnnInplaceLtTensorGetWorkspaceSize(
+            const aclTensor* selfRef,
             const aclTensor* other,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -19899,6 +21361,38 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         aclnnStatus aclnnInplaceMulsGetWorkspaceSize(
             aclTensor* selfRef,
             const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceNeScalar": (
+        """
+        aclnnStatus aclnnInplaceNeScalarGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclScalar* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceNeTensor": (
+        """
+        aclnnStatus aclnnInplaceNeTensorGetWorkspaceSize(
+            aclTensor* selfRef,
+            const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceNeg": (
+        """
+        aclnnStatus aclnnInplaceNegGetWorkspaceSize(
+            aclTensor* selfRef,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -19965,6 +21459,16 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceReciprocal": (
+        """
+        aclnnStatus aclnnInplaceReciprocalGetWorkspaceSize(
+            const aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceRelu": (
         """
         aclnnStatus aclnnInplaceReluGetWorkspaceSize(
@@ -19991,6 +21495,26 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         aclnnStatus aclnnInplaceRemainderTensorTensorGetWorkspaceSize(
             aclTensor* selfRef,
             const aclTensor* other,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceRound": (
+        """
+        aclnnStatus aclnnInplaceRoundGetWorkspaceSize(
+            const aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceRsqrt": (
+        """
+        aclnnStatus aclnnInplaceRsqrtGetWorkspaceSize(
+            aclTensor* selfRef,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -20025,6 +21549,36 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceSigmoid": (
+        """
+        aclnnStatus aclnnInplaceSigmoidGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceSin": (
+        """
+        aclnnStatus aclnnInplaceSinGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceSqrt": (
+        """
+        aclnnStatus aclnnInplaceSqrtGetWorkspaceSize(
+            aclTensor* self,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("self",),
+        (),
+    ),
     "aclnnInplaceSub": (
         """
         aclnnStatus aclnnInplaceSubGetWorkspaceSize(
@@ -20043,6 +21597,26 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclTensor* selfRef,
             const aclScalar* other,
             const aclScalar* alpha,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceTanh": (
+        """
+        aclnnStatus aclnnInplaceTanhGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceTrunc": (
+        """
+        aclnnStatus aclnnInplaceTruncGetWorkspaceSize(
+            aclTensor* selfRef,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,

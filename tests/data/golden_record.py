@@ -31,7 +31,8 @@ NAMES = {dtype: name for name, dtype in TYPES.items()}
 TOLERANCES = {"FLOAT": 2e-6, "FLOAT16": 1e-3, "BF16": 8e-3, "DOUBLE": 1e-12, "COMPLEX64": 4e-6}
 FLOATS = ("FLOAT", "FLOAT16", "BF16")
 INTEGERS = ("INT8", "INT16", "INT32", "INT64", "UINT8")
-GENERATOR = torch.Generator().manual_seed(20)
+SEED = 20
+GENERATOR = torch.Generator().manual_seed(SEED)
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {}
 INDEX: list[dict[str, Any]] = []

@@ -19,14 +19,27 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.data import (
-    golden_further,
+    golden_arithmetic,
     golden_images,
+    golden_lists,
     golden_movement,
     golden_network,
+    golden_places,
     golden_reductions,
     golden_training,
 )
-from tests.data.golden_record import FLOATS, NAMES, TYPES, Function, case, exact, uniform, write
+from tests.data.golden_record import (
+    FLOATS,
+    GENERATOR,
+    NAMES,
+    SEED,
+    TYPES,
+    Function,
+    case,
+    exact,
+    uniform,
+    write,
+)
 
 SHAPES = ((5, 7), (3, 1, 4))
 PARTNERS = {(5, 7): (7,), (3, 1, 4): (2, 1)}
@@ -362,13 +375,18 @@ def main() -> None:
     modules = (
         golden_movement,
         golden_reductions,
-        golden_further,
+        golden_arithmetic,
+        golden_lists,
+        golden_places,
         golden_network,
         golden_training,
         golden_images,
     )
-    for family in (*FAMILIES, *(row for module in modules for row in module.FAMILIES)):
-        family()
+    for families in (FAMILIES, *(module.FAMILIES for module in modules)):
+        # A module's numbers do not change with what is made before it.
+        GENERATOR.manual_seed(SEED)
+        for family in families:
+            family()
     write()
 
 

@@ -34,13 +34,15 @@ _REFUSED = {
     "BOOL": ("PowTensorScalar", "PowTensorTensor", "PowScalarTensor"),
     "BOOL UINT8": ("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor"),
 }
-_QUOTIENTS = ("Div", "Divs", "DivMod", "DivMods")
+_OF_FLOATS = (
+    "Div Divs DivMod DivMods Cos Erf Exp Expm1 Log Log1p Reciprocal Rsqrt Sigmoid Sin Sqrt Tanh"
+)
 NOT_FOR = {
     f"aclnn{form}{name}": set(types.split())
     for types, names in _REFUSED.items()
     for name in names
     for form in ("", "Inplace")
-} | {f"aclnnInplace{name}": {"BOOL", "INT32", "UINT8", "INT64"} for name in _QUOTIENTS}
+} | {f"aclnnInplace{name}": {"BOOL", "INT32", "UINT8", "INT64"} for name in _OF_FLOATS.split()}
 """Types that are refused in a tensor of every place: selfRef cannot hold a quotient, which is FLOAT."""
 NO_COMPLEX_EMPTY = {"aclnnMean", "aclnnProd", "aclnnProdDim", "aclnnReduceSum"}
 """Operators that have no neutral element of complex numbers, as the vendor's do not."""

@@ -35,6 +35,7 @@ FAMILIES = (
     "activations:ACTIVATIONS",
     "further_activations:FURTHER_ACTIVATIONS",
     "comparison:COMPARISON",
+    "in_place:IN_PLACE",
     "reductions:REDUCTIONS",
     "statistics:STATISTICS",
     "extremes:EXTREMES",

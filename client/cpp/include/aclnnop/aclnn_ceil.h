@@ -20,6 +20,17 @@ ACLNN_API aclnnStatus aclnnCeil(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: each element rounded up. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceCeilGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceCeil(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -20,6 +20,17 @@ ACLNN_API aclnnStatus aclnnCos(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: cosine of each element. Writes to inputRef. */
+ACLNN_API aclnnStatus aclnnInplaceCosGetWorkspaceSize(
+    aclTensor* inputRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceCos(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

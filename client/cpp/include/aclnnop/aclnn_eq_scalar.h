@@ -21,6 +21,18 @@ ACLNN_API aclnnStatus aclnnEqScalar(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: whether elements are equal to a number. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceEqScalarGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceEqScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

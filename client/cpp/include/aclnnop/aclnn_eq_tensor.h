@@ -21,6 +21,18 @@ ACLNN_API aclnnStatus aclnnEqTensor(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: whether elements are equal to those of another tensor. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceEqTensorGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceEqTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

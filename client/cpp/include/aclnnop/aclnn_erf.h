@@ -20,6 +20,17 @@ ACLNN_API aclnnStatus aclnnErf(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: error function of each element. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceErfGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceErf(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -20,6 +20,17 @@ ACLNN_API aclnnStatus aclnnExp(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: exponential of each element. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceExpGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceExp(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -20,6 +20,17 @@ ACLNN_API aclnnStatus aclnnExpm1(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: exponential of each element, less 1. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceExpm1GetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceExpm1(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

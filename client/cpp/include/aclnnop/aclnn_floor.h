@@ -20,6 +20,17 @@ ACLNN_API aclnnStatus aclnnFloor(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: each element rounded down. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceFloorGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceFloor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

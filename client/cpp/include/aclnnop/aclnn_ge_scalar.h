@@ -21,6 +21,18 @@ ACLNN_API aclnnStatus aclnnGeScalar(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: whether elements are at least a number. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceGeScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceGeScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

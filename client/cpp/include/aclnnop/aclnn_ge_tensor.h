@@ -21,6 +21,18 @@ ACLNN_API aclnnStatus aclnnGeTensor(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: whether elements are at least those of another tensor. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceGeTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceGeTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -21,6 +21,18 @@ ACLNN_API aclnnStatus aclnnGtScalar(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: whether elements are greater than a number. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceGtScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceGtScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

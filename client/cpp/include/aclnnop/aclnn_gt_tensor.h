@@ -21,6 +21,18 @@ ACLNN_API aclnnStatus aclnnGtTensor(
     aclOpExecutor* executor,
     aclrtStream stream);
 
+/* In place: whether elements are greater than those of another tensor. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceGtTensorGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceGtTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

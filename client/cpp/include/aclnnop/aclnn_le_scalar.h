@@ -8,6 +8,18 @@
 extern "C" {
 #endif
 
+/* In place: whether elements are at most a number. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLeScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLeScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Whether elements are at most a number. Writes to out. */
 ACLNN_API aclnnStatus aclnnLeScalarGetWorkspaceSize(
     const aclTensor* self,

@@ -8,6 +8,18 @@
 extern "C" {
 #endif
 
+/* In place: whether elements are at most those of another tensor. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLeTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLeTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Whether elements are at most those of another tensor. Writes to out. */
 ACLNN_API aclnnStatus aclnnLeTensorGetWorkspaceSize(
     const aclTensor* self,

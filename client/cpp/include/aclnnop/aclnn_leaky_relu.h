@@ -8,6 +8,18 @@
 extern "C" {
 #endif
 
+/* In place: each element, with the negative ones scaled. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLeakyReluGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* negativeSlope,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLeakyRelu(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Each element, with the negative ones scaled. Writes to out. */
 ACLNN_API aclnnStatus aclnnLeakyReluGetWorkspaceSize(
     const aclTensor* self,

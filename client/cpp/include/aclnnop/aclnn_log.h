@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: natural logarithm of each element. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLogGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLog(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Natural logarithm of each element. Writes to out. */
 ACLNN_API aclnnStatus aclnnLogGetWorkspaceSize(
     const aclTensor* self,

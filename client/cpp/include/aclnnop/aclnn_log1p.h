@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: natural logarithm of each element plus 1. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLog1pGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLog1p(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Natural logarithm of each element plus 1. Writes to out. */
 ACLNN_API aclnnStatus aclnnLog1pGetWorkspaceSize(
     const aclTensor* self,

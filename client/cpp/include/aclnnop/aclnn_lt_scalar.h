@@ -8,6 +8,18 @@
 extern "C" {
 #endif
 
+/* In place: whether elements are less than a number. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLtScalarGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLtScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Whether elements are less than a number. Writes to out. */
 ACLNN_API aclnnStatus aclnnLtScalarGetWorkspaceSize(
     const aclTensor* self,

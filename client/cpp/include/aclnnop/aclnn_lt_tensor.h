@@ -8,6 +8,18 @@
 extern "C" {
 #endif
 
+/* In place: whether elements are less than those of another tensor. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceLtTensorGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceLtTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Whether elements are less than those of another tensor. Writes to out. */
 ACLNN_API aclnnStatus aclnnLtTensorGetWorkspaceSize(
     const aclTensor* self,

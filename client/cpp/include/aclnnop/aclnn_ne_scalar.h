@@ -8,6 +8,18 @@
 extern "C" {
 #endif
 
+/* In place: whether elements are unequal to a number. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceNeScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceNeScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Whether elements are unequal to a number. Writes to out. */
 ACLNN_API aclnnStatus aclnnNeScalarGetWorkspaceSize(
     const aclTensor* self,

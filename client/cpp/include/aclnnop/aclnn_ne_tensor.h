@@ -8,6 +8,18 @@
 extern "C" {
 #endif
 
+/* In place: whether elements are unequal to those of another tensor. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceNeTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceNeTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Whether elements are unequal to those of another tensor. Writes to out. */
 ACLNN_API aclnnStatus aclnnNeTensorGetWorkspaceSize(
     const aclTensor* self,

@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: negative of each element. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceNegGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceNeg(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Negative of each element. Writes to out. */
 ACLNN_API aclnnStatus aclnnNegGetWorkspaceSize(
     const aclTensor* self,

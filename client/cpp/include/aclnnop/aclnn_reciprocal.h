@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: reciprocal of each element. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceReciprocalGetWorkspaceSize(
+    const aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceReciprocal(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Reciprocal of each element. Writes to out. */
 ACLNN_API aclnnStatus aclnnReciprocalGetWorkspaceSize(
     const aclTensor* self,

@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: each element rounded to the nearest whole number. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceRoundGetWorkspaceSize(
+    const aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceRound(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Each element rounded to the nearest whole number. Writes to out. */
 ACLNN_API aclnnStatus aclnnRoundGetWorkspaceSize(
     const aclTensor* self,

@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: reciprocal of the square root of each element. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceRsqrtGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceRsqrt(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Reciprocal of the square root of each element. Writes to out. */
 ACLNN_API aclnnStatus aclnnRsqrtGetWorkspaceSize(
     const aclTensor* self,

@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: logistic function of each element. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceSigmoidGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceSigmoid(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Logistic function of each element. Writes to out. */
 ACLNN_API aclnnStatus aclnnSigmoidGetWorkspaceSize(
     const aclTensor* self,

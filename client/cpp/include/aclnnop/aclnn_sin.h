@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: sine of each element. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceSinGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceSin(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Sine of each element. Writes to out. */
 ACLNN_API aclnnStatus aclnnSinGetWorkspaceSize(
     const aclTensor* self,

@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: square root of each element. Writes to self. */
+ACLNN_API aclnnStatus aclnnInplaceSqrtGetWorkspaceSize(
+    aclTensor* self,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceSqrt(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Square root of each element. Writes to out. */
 ACLNN_API aclnnStatus aclnnSqrtGetWorkspaceSize(
     const aclTensor* self,

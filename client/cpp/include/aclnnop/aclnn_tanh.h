@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: hyperbolic tangent of each element. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceTanhGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceTanh(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Hyperbolic tangent of each element. Writes to out. */
 ACLNN_API aclnnStatus aclnnTanhGetWorkspaceSize(
     const aclTensor* self,

@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+/* In place: each element rounded towards 0. Writes to selfRef. */
+ACLNN_API aclnnStatus aclnnInplaceTruncGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnInplaceTrunc(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream);
+
 /* Each element rounded towards 0. Writes to out. */
 ACLNN_API aclnnStatus aclnnTruncGetWorkspaceSize(
     const aclTensor* self,

@@ -5943,6 +5943,29 @@ aclnnStatus aclnnInplaceBitwiseXorTensor(
   return aclnnServeExecute(&kInplaceBitwiseXorTensor, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceCeilParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceCeil = {"aclnnInplaceCeil", kInplaceCeilParameters, 1};
+
+aclnnStatus aclnnInplaceCeilGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceCeil, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceCeil(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceCeil, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceClampMaxParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
     {"clipValueMax", ACLNN_SERVE_SCALAR, false},
@@ -6045,6 +6068,29 @@ aclnnStatus aclnnInplaceCopy(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceCopy, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceCosParameters[] = {
+    {"inputRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceCos = {"aclnnInplaceCos", kInplaceCosParameters, 1};
+
+aclnnStatus aclnnInplaceCosGetWorkspaceSize(
+    aclTensor* inputRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = inputRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceCos, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceCos(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceCos, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceDivParameters[] = {
@@ -6157,6 +6203,127 @@ aclnnStatus aclnnInplaceDivs(
   return aclnnServeExecute(&kInplaceDivs, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceEqScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceEqScalar = {"aclnnInplaceEqScalar", kInplaceEqScalarParameters, 2};
+
+aclnnStatus aclnnInplaceEqScalarGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceEqScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceEqScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceEqScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceEqTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceEqTensor = {"aclnnInplaceEqTensor", kInplaceEqTensorParameters, 2};
+
+aclnnStatus aclnnInplaceEqTensorGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceEqTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceEqTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceEqTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceErfParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceErf = {"aclnnInplaceErf", kInplaceErfParameters, 1};
+
+aclnnStatus aclnnInplaceErfGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceErf, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceErf(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceErf, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceExpParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceExp = {"aclnnInplaceExp", kInplaceExpParameters, 1};
+
+aclnnStatus aclnnInplaceExpGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceExp, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceExp(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceExp, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceExpm1Parameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceExpm1 = {"aclnnInplaceExpm1", kInplaceExpm1Parameters, 1};
+
+aclnnStatus aclnnInplaceExpm1GetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceExpm1, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceExpm1(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceExpm1, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceFillScalarParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
     {"value", ACLNN_SERVE_SCALAR, false},
@@ -6181,6 +6348,29 @@ aclnnStatus aclnnInplaceFillScalar(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceFillScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceFloorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceFloor = {"aclnnInplaceFloor", kInplaceFloorParameters, 1};
+
+aclnnStatus aclnnInplaceFloorGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceFloor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceFloor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceFloor, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceFloorDivideParameters[] = {
@@ -6287,6 +6477,188 @@ aclnnStatus aclnnInplaceFmodTensor(
   return aclnnServeExecute(&kInplaceFmodTensor, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceGeScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceGeScalar = {"aclnnInplaceGeScalar", kInplaceGeScalarParameters, 2};
+
+aclnnStatus aclnnInplaceGeScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceGeScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceGeScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceGeScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceGeTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceGeTensor = {"aclnnInplaceGeTensor", kInplaceGeTensorParameters, 2};
+
+aclnnStatus aclnnInplaceGeTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceGeTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceGeTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceGeTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceGtScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceGtScalar = {"aclnnInplaceGtScalar", kInplaceGtScalarParameters, 2};
+
+aclnnStatus aclnnInplaceGtScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceGtScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceGtScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceGtScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceGtTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceGtTensor = {"aclnnInplaceGtTensor", kInplaceGtTensorParameters, 2};
+
+aclnnStatus aclnnInplaceGtTensorGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceGtTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceGtTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceGtTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLeScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceLeScalar = {"aclnnInplaceLeScalar", kInplaceLeScalarParameters, 2};
+
+aclnnStatus aclnnInplaceLeScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLeScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLeScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLeScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLeTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceLeTensor = {"aclnnInplaceLeTensor", kInplaceLeTensorParameters, 2};
+
+aclnnStatus aclnnInplaceLeTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLeTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLeTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLeTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLeakyReluParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"negativeSlope", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceLeakyRelu = {"aclnnInplaceLeakyRelu", kInplaceLeakyReluParameters, 2};
+
+aclnnStatus aclnnInplaceLeakyReluGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* negativeSlope,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = negativeSlope},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLeakyRelu, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLeakyRelu(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLeakyRelu, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceLerpParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
     {"end", ACLNN_SERVE_TENSOR, false},
@@ -6343,6 +6715,52 @@ aclnnStatus aclnnInplaceLerps(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceLerps, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLogParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceLog = {"aclnnInplaceLog", kInplaceLogParameters, 1};
+
+aclnnStatus aclnnInplaceLogGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLog, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLog(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLog, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLog1pParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceLog1p = {"aclnnInplaceLog1p", kInplaceLog1pParameters, 1};
+
+aclnnStatus aclnnInplaceLog1pGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLog1p, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLog1p(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLog1p, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceLogicalAndParameters[] = {
@@ -6418,6 +6836,58 @@ aclnnStatus aclnnInplaceLogicalOr(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceLogicalOr, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLtScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceLtScalar = {"aclnnInplaceLtScalar", kInplaceLtScalarParameters, 2};
+
+aclnnStatus aclnnInplaceLtScalarGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLtScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLtScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLtScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceLtTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceLtTensor = {"aclnnInplaceLtTensor", kInplaceLtTensorParameters, 2};
+
+aclnnStatus aclnnInplaceLtTensorGetWorkspaceSize(
+    const aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceLtTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceLtTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceLtTensor, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceMaskedFillScalarParameters[] = {
@@ -6528,6 +6998,81 @@ aclnnStatus aclnnInplaceMuls(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceMuls, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceNeScalarParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_SCALAR, false},
+};
+static const aclnnServeOperator kInplaceNeScalar = {"aclnnInplaceNeScalar", kInplaceNeScalarParameters, 2};
+
+aclnnStatus aclnnInplaceNeScalarGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclScalar* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.scalar = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceNeScalar, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceNeScalar(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceNeScalar, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceNeTensorParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+    {"other", ACLNN_SERVE_TENSOR, false},
+};
+static const aclnnServeOperator kInplaceNeTensor = {"aclnnInplaceNeTensor", kInplaceNeTensorParameters, 2};
+
+aclnnStatus aclnnInplaceNeTensorGetWorkspaceSize(
+    aclTensor* selfRef,
+    const aclTensor* other,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+      {.tensor = other},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceNeTensor, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceNeTensor(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceNeTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceNegParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceNeg = {"aclnnInplaceNeg", kInplaceNegParameters, 1};
+
+aclnnStatus aclnnInplaceNegGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceNeg, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceNeg(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceNeg, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceNormalParameters[] = {
@@ -6675,6 +7220,29 @@ aclnnStatus aclnnInplaceRandom(
   return aclnnServeExecute(&kInplaceRandom, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceReciprocalParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceReciprocal = {"aclnnInplaceReciprocal", kInplaceReciprocalParameters, 1};
+
+aclnnStatus aclnnInplaceReciprocalGetWorkspaceSize(
+    const aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceReciprocal, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceReciprocal(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceReciprocal, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceReluParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
 };
@@ -6750,6 +7318,52 @@ aclnnStatus aclnnInplaceRemainderTensorTensor(
   return aclnnServeExecute(&kInplaceRemainderTensorTensor, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceRoundParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceRound = {"aclnnInplaceRound", kInplaceRoundParameters, 1};
+
+aclnnStatus aclnnInplaceRoundGetWorkspaceSize(
+    const aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceRound, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceRound(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceRound, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceRsqrtParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceRsqrt = {"aclnnInplaceRsqrt", kInplaceRsqrtParameters, 1};
+
+aclnnStatus aclnnInplaceRsqrtGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceRsqrt, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceRsqrt(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceRsqrt, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceScatterParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
     {"dim", ACLNN_SERVE_INT64, false},
@@ -6820,6 +7434,75 @@ aclnnStatus aclnnInplaceScatterValue(
   return aclnnServeExecute(&kInplaceScatterValue, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kInplaceSigmoidParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceSigmoid = {"aclnnInplaceSigmoid", kInplaceSigmoidParameters, 1};
+
+aclnnStatus aclnnInplaceSigmoidGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceSigmoid, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceSigmoid(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceSigmoid, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceSinParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceSin = {"aclnnInplaceSin", kInplaceSinParameters, 1};
+
+aclnnStatus aclnnInplaceSinGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceSin, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceSin(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceSin, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceSqrtParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceSqrt = {"aclnnInplaceSqrt", kInplaceSqrtParameters, 1};
+
+aclnnStatus aclnnInplaceSqrtGetWorkspaceSize(
+    aclTensor* self,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceSqrt, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceSqrt(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceSqrt, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kInplaceSubParameters[] = {
     {"selfRef", ACLNN_SERVE_TENSOR, true},
     {"other", ACLNN_SERVE_TENSOR, false},
@@ -6876,6 +7559,52 @@ aclnnStatus aclnnInplaceSubs(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kInplaceSubs, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceTanhParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceTanh = {"aclnnInplaceTanh", kInplaceTanhParameters, 1};
+
+aclnnStatus aclnnInplaceTanhGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceTanh, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceTanh(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceTanh, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kInplaceTruncParameters[] = {
+    {"selfRef", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kInplaceTrunc = {"aclnnInplaceTrunc", kInplaceTruncParameters, 1};
+
+aclnnStatus aclnnInplaceTruncGetWorkspaceSize(
+    aclTensor* selfRef,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = selfRef},
+  };
+  return aclnnServeGetWorkspaceSize(&kInplaceTrunc, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnInplaceTrunc(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kInplaceTrunc, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kInplaceUniformParameters[] = {

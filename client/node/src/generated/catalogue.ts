@@ -1126,6 +1126,9 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
   ],
+  aclnnInplaceCeil: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
   aclnnInplaceClampMax: [
     ["const aclTensor*", "selfRef", true, false],
     ["const aclScalar*", "clipValueMax", false, false],
@@ -1141,6 +1144,9 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceCopy: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "src", false, false],
+  ],
+  aclnnInplaceCos: [
+    ["aclTensor*", "inputRef", true, false],
   ],
   aclnnInplaceDiv: [
     ["aclTensor*", "selfRef", true, false],
@@ -1160,9 +1166,29 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "selfRef", true, false],
     ["const aclScalar*", "other", false, false],
   ],
+  aclnnInplaceEqScalar: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceEqTensor: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceErf: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceExp: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceExpm1: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
   aclnnInplaceFillScalar: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclScalar*", "value", false, false],
+  ],
+  aclnnInplaceFloor: [
+    ["aclTensor*", "selfRef", true, false],
   ],
   aclnnInplaceFloorDivide: [
     ["aclTensor*", "selfRef", true, false],
@@ -1180,6 +1206,34 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
   ],
+  aclnnInplaceGeScalar: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceGeTensor: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceGtScalar: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceGtTensor: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceLeScalar: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceLeTensor: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceLeakyRelu: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "negativeSlope", false, false],
+  ],
   aclnnInplaceLerp: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "end", false, false],
@@ -1190,6 +1244,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "end", false, false],
     ["const aclScalar*", "weight", false, false],
   ],
+  aclnnInplaceLog: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceLog1p: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
   aclnnInplaceLogicalAnd: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
@@ -1199,6 +1259,14 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   ],
   aclnnInplaceLogicalOr: [
     ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceLtScalar: [
+    ["const aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceLtTensor: [
+    ["const aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
   ],
   aclnnInplaceMaskedFillScalar: [
@@ -1218,6 +1286,17 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceMuls: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceNeScalar: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclScalar*", "other", false, false],
+  ],
+  aclnnInplaceNeTensor: [
+    ["aclTensor*", "selfRef", true, false],
+    ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceNeg: [
+    ["aclTensor*", "selfRef", true, false],
   ],
   aclnnInplaceNormal: [
     ["const aclTensor*", "selfRef", true, false],
@@ -1244,6 +1323,9 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["int64_t", "seed", false, false],
     ["int64_t", "offset", false, false],
   ],
+  aclnnInplaceReciprocal: [
+    ["const aclTensor*", "selfRef", true, false],
+  ],
   aclnnInplaceRelu: [
     ["aclTensor*", "selfRef", true, false],
   ],
@@ -1254,6 +1336,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceRemainderTensorTensor: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceRound: [
+    ["const aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceRsqrt: [
+    ["aclTensor*", "selfRef", true, false],
   ],
   aclnnInplaceScatter: [
     ["aclTensor*", "selfRef", true, false],
@@ -1269,6 +1357,15 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclScalar*", "value", false, false],
     ["int64_t", "reduce", false, false],
   ],
+  aclnnInplaceSigmoid: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceSin: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceSqrt: [
+    ["aclTensor*", "self", true, false],
+  ],
   aclnnInplaceSub: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
@@ -1278,6 +1375,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "selfRef", true, false],
     ["const aclScalar*", "other", false, false],
     ["const aclScalar*", "alpha", false, false],
+  ],
+  aclnnInplaceTanh: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceTrunc: [
+    ["aclTensor*", "selfRef", true, false],
   ],
   aclnnInplaceUniform: [
     ["const aclTensor*", "selfRef", true, false],

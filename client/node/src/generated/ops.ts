@@ -7805,6 +7805,44 @@ export function aclnnInplaceBitwiseXorTensor(
 }
 
 /**
+ * In place: each element rounded up.
+ *
+ * $$selfRef = \lceil selfRef \rceil$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceCeil, and for the order of checks its host code
+ * (hicann/ops-math, math/ceil).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
+ */
+export function aclnnInplaceCeilGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceCeilGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceCeilGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceCeil", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceCeil(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceCeil", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * In place: elements of a tensor, at most a number.
  *
  * $$selfRef = \min(selfRef, clipValueMax)$$
@@ -7976,6 +8014,45 @@ export function aclnnInplaceCopy(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceCopy", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: cosine of each element.
+ *
+ * $$inputRef = \cos inputRef$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceCos, and for the order of checks its host code
+ * (hicann/ops-math, math/cos).
+ *
+ * @param inputRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceCosGetWorkspaceSize(
+  inputRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceCosGetWorkspaceSize(
+  named: { inputRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceCosGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceCos", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceCos(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceCos", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -8160,6 +8237,208 @@ export function aclnnInplaceDivs(
 }
 
 /**
+ * In place: whether elements are equal to a number.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef = other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceEqScalar, and for the order of checks its host
+ * code (hicann/ops-math, math/equal).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param other const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceEqScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceEqScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceEqScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceEqScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceEqScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceEqScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are equal to those of another tensor.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef = other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnInplaceEqTensor, and for the order of checks its host
+ * code (hicann/ops-math, math/equal).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceEqTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceEqTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceEqTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceEqTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceEqTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceEqTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: error function of each element.
+ *
+ * $$selfRef = \frac{2}{\sqrt{\pi}} \int_0^{selfRef} e^{-t^2} dt$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceErf, and for the order of checks its host code
+ * (hicann/ops-math, math/erf).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, BOOL.
+ */
+export function aclnnInplaceErfGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceErfGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceErfGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceErf", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceErf(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceErf", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: exponential of each element.
+ *
+ * $$selfRef = e^{selfRef}$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceExp, and for the order of checks its host code
+ * (hicann/ops-math, math/exp).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, BOOL, COMPLEX64,
+ *   COMPLEX128.
+ */
+export function aclnnInplaceExpGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceExpGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceExpGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceExp", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceExp(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceExp", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: exponential of each element, less 1.
+ *
+ * $$selfRef = e^{selfRef} - 1$$
+ *
+ * - Exact near 0, where the exponential is near 1.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceExpm1, and for the order of checks its host code
+ * (hicann/ops-math, math/expm1).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT64, BOOL.
+ */
+export function aclnnInplaceExpm1GetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceExpm1GetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceExpm1GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceExpm1", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceExpm1(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceExpm1", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Fills a tensor with one value.
  *
  * $$selfRef_i = (dtype_{selfRef}) value$$
@@ -8195,6 +8474,45 @@ export function aclnnInplaceFillScalar(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceFillScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: each element rounded down.
+ *
+ * $$selfRef = \lfloor selfRef \rfloor$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceFloor, and for the order of checks its host code
+ * (hicann/ops-math, math/floor).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, UINT16, UINT32, UINT64.
+ */
+export function aclnnInplaceFloorGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFloorGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFloorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceFloor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceFloor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceFloor", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -8374,6 +8692,304 @@ export function aclnnInplaceFmodTensor(
 }
 
 /**
+ * In place: whether elements are at least a number.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef \ge other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceGeScalar, and for the order of checks its host
+ * code (hicann/ops-math, math/greater_equal).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, UINT16, UINT32, UINT64.
+ * @param other const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ */
+export function aclnnInplaceGeScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceGeScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceGeScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceGeScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceGeScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceGeScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are at least those of another tensor.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef \ge other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnInplaceGeTensor, and for the order of checks its host
+ * code (hicann/ops-math, math/greater_equal).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, UINT16, UINT32, UINT64.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ */
+export function aclnnInplaceGeTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceGeTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceGeTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceGeTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceGeTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceGeTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are greater than a number.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef > other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceGtScalar, and for the order of checks its host
+ * code (hicann/ops-math, math/greater).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, UINT16, UINT32, UINT64.
+ * @param other const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ */
+export function aclnnInplaceGtScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceGtScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceGtScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceGtScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceGtScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceGtScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are greater than those of another tensor.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef > other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnInplaceGtTensor, and for the order of checks its host
+ * code (hicann/ops-math, math/greater).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ */
+export function aclnnInplaceGtTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceGtTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceGtTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceGtTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceGtTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceGtTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are at most a number.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef \le other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceLeScalar, and for the order of checks its host
+ * code (hicann/ops-math, math/less_equal).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, UINT16, UINT32, UINT64.
+ * @param other const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ */
+export function aclnnInplaceLeScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLeScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLeScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLeScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLeScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLeScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are at most those of another tensor.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef \le other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnInplaceLeTensor, and for the order of checks its host
+ * code (hicann/ops-math, math/less_equal).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, UINT16, UINT32, UINT64.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ */
+export function aclnnInplaceLeTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLeTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLeTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLeTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLeTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLeTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: each element, with the negative ones scaled.
+ *
+ * $$selfRef = \max(selfRef, 0) + negativeSlope \cdot \min(selfRef, 0)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceLeakyRelu, and for the order of checks its host
+ * code (hicann/ops-nn, activation/leaky_relu).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE.
+ * @param negativeSlope const aclScalar*.
+ */
+export function aclnnInplaceLeakyReluGetWorkspaceSize(
+  selfRef: TensorLike,
+  negativeSlope: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLeakyReluGetWorkspaceSize(
+  named: { selfRef: TensorLike; negativeSlope: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLeakyReluGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLeakyRelu", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLeakyRelu(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLeakyRelu", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * In place: linear interpolation between two tensors.
  *
  * $$selfRef = selfRef + weight \cdot (end - selfRef)$$
@@ -8459,6 +9075,86 @@ export function aclnnInplaceLerps(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceLerps", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: natural logarithm of each element.
+ *
+ * $$selfRef = \ln selfRef$$
+ *
+ * - 0 gives negative infinity; negative real numbers give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceLog, and for the order of checks its host code
+ * (hicann/ops-math, math/log).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceLogGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLogGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLogGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLog", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLog(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLog", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: natural logarithm of each element plus 1.
+ *
+ * $$selfRef = \ln(1 + selfRef)$$
+ *
+ * - Exact near 0. -1 gives negative infinity; smaller real numbers give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceLog1p, and for the order of checks its host code
+ * (hicann/ops-math, math/log1p).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceLog1pGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLog1pGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLog1pGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLog1p", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLog1p(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLog1p", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -8585,6 +9281,92 @@ export function aclnnInplaceLogicalOr(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceLogicalOr", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are less than a number.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef < other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceLtScalar, and for the order of checks its host
+ * code (hicann/ops-math, math/less).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
+ * @param other const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ */
+export function aclnnInplaceLtScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLtScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLtScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLtScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLtScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLtScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are less than those of another tensor.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef < other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnInplaceLtTensor, and for the order of checks its host
+ * code (hicann/ops-math, math/less).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, UINT16, UINT32, UINT64.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, UINT16, UINT32, UINT64.
+ */
+export function aclnnInplaceLtTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLtTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLtTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLtTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLtTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLtTensor", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -8757,6 +9539,132 @@ export function aclnnInplaceMuls(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceMuls", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are unequal to a number.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef \ne other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceNeScalar, and for the order of checks its host
+ * code (hicann/ops-math, math/not_equal).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param other const aclScalar* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceNeScalarGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: ScalarLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceNeScalarGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: ScalarLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceNeScalarGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceNeScalar", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceNeScalar(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceNeScalar", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: whether elements are unequal to those of another tensor.
+ *
+ * $$selfRef = \begin{cases} 1 & selfRef \ne other \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - Both are compared in their common type.
+ * - A comparison with NaN is false, but for its being unequal.
+ * - The result, 1 or 0, is cast to the type of selfRef.
+ * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
+ *
+ * Source: the public documentation of aclnnInplaceNeTensor, and for the order of checks its host
+ * code (hicann/ops-math, math/not_equal).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ * @param other const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceNeTensorGetWorkspaceSize(
+  selfRef: TensorLike,
+  other: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceNeTensorGetWorkspaceSize(
+  named: { selfRef: TensorLike; other: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceNeTensorGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceNeTensor", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceNeTensor(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceNeTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: negative of each element.
+ *
+ * $$selfRef = -selfRef$$
+ *
+ * - The smallest integer stays as it is.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceNeg, and for the order of checks its host code
+ * (hicann/ops-math, math/neg).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT32, INT64, COMPLEX64,
+ *   COMPLEX128.
+ */
+export function aclnnInplaceNegGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceNegGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceNegGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceNeg", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceNeg(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceNeg", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -8978,6 +9886,46 @@ export function aclnnInplaceRandom(
 }
 
 /**
+ * In place: reciprocal of each element.
+ *
+ * $$selfRef = \frac{1}{selfRef}$$
+ *
+ * - 0 gives infinity with its sign.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceReciprocal, and for the order of checks its host
+ * code (hicann/ops-math, math/reciprocal).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceReciprocalGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceReciprocalGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceReciprocalGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceReciprocal", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceReciprocal(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceReciprocal", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * In place: positive part of each element.
  *
  * $$selfRef = \max(selfRef, 0)$$
@@ -9107,6 +10055,85 @@ export function aclnnInplaceRemainderTensorTensor(
 }
 
 /**
+ * In place: each element rounded to the nearest whole number.
+ *
+ * $$selfRef = round(selfRef)$$
+ *
+ * - Halfway cases go to the even neighbour.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceRound, and for the order of checks its host code
+ * (hicann/ops-math, math/round).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64.
+ */
+export function aclnnInplaceRoundGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceRoundGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceRoundGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceRound", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceRound(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceRound", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: reciprocal of the square root of each element.
+ *
+ * $$selfRef = \frac{1}{\sqrt{selfRef}}$$
+ *
+ * - 0 gives infinity; negative real numbers give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceRsqrt, and for the order of checks its host code
+ * (hicann/ops-math, math/rsqrt).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceRsqrtGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceRsqrtGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceRsqrtGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceRsqrt", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceRsqrt(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceRsqrt", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Writes elements at the places of one dimension that a tensor of indexes names.
  *
  * For dim 0 and reduce 0: $selfRef_{index_{ij},j} = src_{ij}$
@@ -9207,6 +10234,124 @@ export function aclnnInplaceScatterValue(
 }
 
 /**
+ * In place: logistic function of each element.
+ *
+ * $$selfRef = \frac{1}{1 + e^{-selfRef}}$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceSigmoid, and for the order of checks its host
+ * code (hicann/ops-nn, activation/sigmoid).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceSigmoidGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceSigmoidGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceSigmoidGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceSigmoid", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceSigmoid(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceSigmoid", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: sine of each element.
+ *
+ * $$selfRef = \sin selfRef$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceSin, and for the order of checks its host code
+ * (hicann/ops-math, math/sin).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceSinGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceSinGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceSinGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceSin", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceSin(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceSin", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: square root of each element.
+ *
+ * $$self = \sqrt{self}$$
+ *
+ * - Negative real numbers give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - self is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceSqrt, and for the order of checks its host code
+ * (hicann/ops-math, math/sqrt).
+ *
+ * @param self output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceSqrtGetWorkspaceSize(
+  self: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceSqrtGetWorkspaceSize(
+  named: { self: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceSqrtGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceSqrt", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceSqrt(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceSqrt", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * In place: difference of two tensors, the second scaled.
  *
  * $$selfRef = selfRef - alpha \cdot other$$
@@ -9300,6 +10445,83 @@ export function aclnnInplaceSubs(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceSubs", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: hyperbolic tangent of each element.
+ *
+ * $$selfRef = \tanh selfRef$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceTanh, and for the order of checks its host code
+ * (hicann/ops-math, math/tanh).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceTanhGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceTanhGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceTanhGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceTanh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceTanh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceTanh", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: each element rounded towards 0.
+ *
+ * $$selfRef = trunc(selfRef)$$
+ *
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceTrunc, and for the order of checks its host code
+ * (hicann/ops-math, math/trunc).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnInplaceTruncGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceTruncGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceTruncGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceTrunc", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceTrunc(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceTrunc", workspace, workspaceSize, executor, stream);
 }
 
 /**
