@@ -28,6 +28,7 @@ _SUMS = (
     "adds in DOUBLE, as documented, and rounds; near the limit, above it where other programs run"
 )
 _PLACES = "of each tensor is to be found out where it lies, some 5 µs; NumPy takes 1 µs to add a number to it"
+_FINITE = "looks for infinite gradients first, which products with weights of 0 would spread"
 NOTES = {
     "All BOOL": _CALL,
     "Any BOOL": _CALL,
@@ -38,6 +39,8 @@ NOTES = {
     "ForeachNorm 8 tensors": "adds in DOUBLE, as documented; NumPy in FLOAT, by a product of vectors",
     "ForeachZeroInplace 8 tensors": _CALL,
     **{f"{name} 256 tensors": _PLACES for name in foreach.MANY},
+    "UpsampleBilinear2dBackward": _FINITE,
+    "UpsampleBilinear2dBackwardV2": _FINITE,
     "InplaceLogicalAnd": _CALL,
     "InplaceLogicalOr": _CALL,
     "InplaceLogicalNot": _CALL,

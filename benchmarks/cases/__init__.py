@@ -22,6 +22,7 @@ from benchmarks.cases import (
     pointwise,
     products,
     reductions,
+    resampling,
     rows,
 )
 from benchmarks.cases.case import Case
@@ -38,6 +39,7 @@ FAMILIES = (
     norm_gradients,
     products,
     networks,
+    resampling,
     attention,
     optimizers,
     movement,

@@ -33,3 +33,8 @@ def _others(x: Array, y: Array, out: Array) -> Iterator[Case]:
     yield Case("Addmm", (row, x, y, scalar(1), scalar(1), out, _KEEP), lambda: row + x @ y)
     yield Case("Mv", (x, row, np.empty_like(row), _KEEP), lambda: x @ row)
     yield Case("BatchMatMul", (batch, batch, np.empty_like(batch), _KEEP), lambda: batch @ batch)
+    yield Case(
+        "Baddbmm",
+        (batch, batch, batch, scalar(1), scalar(1), np.empty_like(batch), _KEEP),
+        lambda: batch + batch @ batch,
+    )

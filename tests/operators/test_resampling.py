@@ -67,6 +67,27 @@ def test_infinity_of_far_places_is_not_seen() -> None:
     assert np.isinf(out[0, 0, 0, 0])
 
 
+@pytest.mark.parametrize("corners", [None, False, True])
+def test_gradients_of_long_dimensions_are_those_of_each_place(corners: bool | None) -> None:
+    places = np.eye(75, dtype=np.float32).reshape(75, 1, 75, 1)
+    matrix = resized(places, (200, 1), corners).reshape(75, 200)
+    grad = numbers(1, 1, 200, 1)
+    expected = matrix.astype(np.float64) @ grad.reshape(200)
+    found = slopes(grad, (1, 1, 75, 1), corners).reshape(75)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    across = slopes(grad.reshape(1, 1, 1, 200), (1, 1, 1, 75), corners).reshape(75)
+    np.testing.assert_allclose(across, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_infinite_gradient_reaches_only_what_its_place_was_read_from() -> None:
+    grad = np.ones((1, 1, 8, 8), np.float32)
+    grad[0, 0, 0, 0], grad[0, 0, 7, 7] = np.inf, np.nan
+    slope = slopes(grad, (1, 1, 4, 4), False)[0, 0]
+    assert slope[0, 0] == np.inf
+    assert np.isnan(slope[3, 3])
+    assert np.isfinite(slope).sum() == 14
+
+
 def test_edges_are_reflected_without_themselves() -> None:
     x = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
     out = np.full((1, 6, 8), 7, np.float32)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
+
+_BAND = 64
+"""Outputs whose gradients are spread by one product."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,46 @@ class Taps:
         return parts[0]
 
     def spread(self, grad: Array, size: int, axis: int) -> Array:
-        """The gradient of an input of `size` places: each output's, added to those it was read from."""
+        """The gradient of an input of `size` places: each output's, added to those it was read from.
+
+        Args:
+            grad: of shape (planes, rows, columns).
+            size: of the input along the dimension.
+            axis: the dimension, 1 or 2.
+        """
         out = np.zeros((*grad.shape[:axis], size, *grad.shape[axis + 1 :]), grad.dtype)
-        target, source = np.moveaxis(out, axis, 0), np.moveaxis(grad, axis, 0)
+        if not np.isfinite(grad).all():  # which, times weights of 0, would reach other places
+            self._spread_each(np.moveaxis(grad, axis, 0), np.moveaxis(out, axis, 0))
+        elif axis == 1:
+            for given, reached, weights in self._bands:
+                out[:, reached] += weights.T @ grad[:, given]
+        else:
+            for given, reached, weights in self._bands:
+                out[..., reached] += grad[..., given] @ weights
+        return out
+
+    def _spread_each(self, grad: Array, out: Array) -> None:
         for tap, row in enumerate(self.places):
             for place, goal in enumerate(row.tolist()):
-                part = source[place]
-                target[goal] += part if self.weights is None else part * self.weights[tap, place]
-        return out
+                if self.weights is None:
+                    out[goal] += grad[place]
+                elif self.weights[tap, place]:
+                    out[goal] += grad[place] * self.weights[tap, place]
+
+    @cached_property
+    def _bands(self) -> list[tuple[slice, slice, Array]]:
+        """Some outputs at a time, the places that they are read from, and the matrix of their weights."""
+        count = self.places.shape[1]
+        cuts = [slice(start, min(start + _BAND, count)) for start in range(0, count, _BAND)]
+        return [(cut, *self._matrix(cut)) for cut in cuts]
+
+    def _matrix(self, cut: slice) -> tuple[slice, Array]:
+        places = self.places[:, cut]
+        first, last = int(places.min()), int(places.max())
+        matrix = np.zeros((places.shape[1], last + 1 - first), np.float32)
+        weights = 1 if self.weights is None else self.weights[:, cut]
+        np.add.at(matrix, (np.arange(places.shape[1]), places - first), weights)
+        return slice(first, last + 1), matrix
 
 
 def nearest(size: int, count: int, scale: float) -> Taps:
