@@ -12,6 +12,7 @@ from benchmarks.cases import (
     drawing,
     foreach,
     forms,
+    in_place,
     indexing,
     losses,
     movement,
@@ -30,6 +31,7 @@ from benchmarks.cases.case import Case
 FAMILIES = (
     pointwise,
     forms,
+    in_place,
     activations,
     bits,
     foreach,

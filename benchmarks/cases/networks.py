@@ -1,4 +1,4 @@
-"""Convolutions, pooling and embeddings, with their gradients, beside NumPy on views of windows."""
+"""Convolutions, pooling and embeddings, with their gradients, beside NumPy on views of windows; LSTM."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def cases() -> Iterator[Case]:
     yield from _means()
     yield from _adaptive()
     yield _embedding_gradient()
+    yield _lstm()
 
 
 # --- convolutions -----------------------------------------------------------------------------------
@@ -225,3 +226,34 @@ def _embedding_gradient() -> Case:
 
     arguments = (grad, indices, SIDE, (1 << 64) - 1, False, np.empty_like(grad))
     return Case("EmbeddingDenseBackward", arguments, expression)
+
+
+# --- LSTM -------------------------------------------------------------------------------------------
+
+
+def _lstm() -> Case:
+    """One layer, in one direction."""
+    steps, batch, width = 32, 32, 64
+    (x,) = floats(steps, batch, width)
+    params = [*floats(4 * width, width, count=2), *floats(4 * width, count=2)]
+    weights, hidden, *biases = (part - f(0.5) for part in params)
+    output, state, cell = np.empty_like(x), *(np.empty((1, batch, width), f) for _ in range(2))
+
+    def sigmoid(values: Array) -> Array:
+        found: Array = 1 / (1 + np.exp(-values))
+        return found
+
+    def expression() -> object:
+        h = c = np.zeros((batch, width), f)
+        states = []
+        for step in x:
+            gates = step @ weights.T + h @ hidden.T + biases[0] + biases[1]
+            let_in, forget, new, let_out = np.split(gates, 4, 1)
+            c = sigmoid(forget) * c + sigmoid(let_in) * np.tanh(new)
+            h = sigmoid(let_out) * np.tanh(c)
+            states.append(h)
+        return np.stack(states), h, c
+
+    settings = (None, None, True, 1, 0.0, False, False, False)
+    given = (x, [weights, hidden, *biases], *settings)
+    return Case("LSTM", (*given, output, state, cell, *(None,) * 7), expression)

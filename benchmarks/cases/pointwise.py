@@ -14,7 +14,7 @@ _ROOT, _CUBE = f(math.sqrt(2 / math.pi)), f(0.044715)
 
 Functions = tuple[tuple[str, np.ufunc], ...]
 
-_POSITIVE: Functions = (
+POSITIVE: Functions = (
     ("Exp", np.exp),
     ("Expm1", np.expm1),
     ("Log", np.log),
@@ -25,7 +25,7 @@ _POSITIVE: Functions = (
     ("Cos", np.cos),
     ("Tanh", np.tanh),
 )
-_SIGNED: Functions = (
+SIGNED: Functions = (
     ("Abs", np.abs),
     ("Neg", np.negative),
     ("Sign", np.sign),
@@ -35,7 +35,7 @@ _SIGNED: Functions = (
     ("Round", np.rint),
     ("Trunc", np.trunc),
 )
-_COMPARISONS: Functions = (
+COMPARISONS: Functions = (
     ("Eq", np.equal),
     ("Ne", np.not_equal),
     ("Lt", np.less),
@@ -96,15 +96,15 @@ def _in_place(x: Array) -> Iterator[Case]:
 
 def _unary(x: Array) -> Iterator[Case]:
     out, signed = np.empty_like(x), (x - f(0.5)) * f(8)
-    for name, function in _POSITIVE:
+    for name, function in POSITIVE:
         yield Case(name, (x, out), partial(function, x))
-    for name, function in _SIGNED:
+    for name, function in SIGNED:
         yield Case(name, (signed, out), partial(function, signed))
     yield Case("Rsqrt", (x, out), lambda: 1 / np.sqrt(x))
-    yield Case("Erf", (x, out), lambda: _erf(x))
+    yield Case("Erf", (x, out), lambda: erf(x))
 
 
-def _erf(x: Array) -> Array:
+def erf(x: Array) -> Array:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(x), f)
 
 
@@ -126,7 +126,7 @@ def _activations(x: Array, y: Array) -> Iterator[Case]:
     )
     yield Case("LogSigmoid", (signed, out), lambda: -np.logaddexp(f(0), -signed))
     yield Case(
-        "Gelu", (signed, out), lambda: f(0.5) * signed * (1 + _erf(signed * f(math.sqrt(0.5))))
+        "Gelu", (signed, out), lambda: f(0.5) * signed * (1 + erf(signed * f(math.sqrt(0.5))))
     )
     yield Case(
         "GeluV2",
@@ -145,7 +145,7 @@ def _gradients(x: Array, y: Array) -> Iterator[Case]:
         return x * share * (1 + signed * (1 - share))
 
     def gelu() -> object:
-        slope = f(0.5) * (1 + _erf(signed * f(math.sqrt(0.5))))
+        slope = f(0.5) * (1 + erf(signed * f(math.sqrt(0.5))))
         return x * (slope + signed * np.exp(f(-0.5) * signed * signed) * f(0.3989423))
 
     yield Case(
@@ -166,7 +166,7 @@ def _gradients(x: Array, y: Array) -> Iterator[Case]:
 
 def _truth(x: Array, y: Array) -> Iterator[Case]:
     out, half = np.empty(x.shape, bool), scalar(0.5)
-    for name, function in _COMPARISONS:
+    for name, function in COMPARISONS:
         yield Case(f"{name}Tensor", (x, y, out), partial(function, x, y))
         yield Case(f"{name}Scalar", (x, half, out), partial(function, x, f(0.5)))
     yield Case("LogicalAnd", (x, y, out), lambda: np.logical_and(x, y))
