@@ -23,7 +23,7 @@ from tests.service.gated import GatedBackend
 
 SUPPRESSIONS = building.LIBRARY / "tests/thread_sanitizer.supp"
 OPTIONS = {
-    "TSAN_OPTIONS": f"suppressions={SUPPRESSIONS}",
+    "TSAN_OPTIONS": f"suppressions={SUPPRESSIONS} ignore_noninstrumented_modules=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 

@@ -8,6 +8,7 @@
 #include <absl/container/internal/raw_hash_set.h>
 #include <absl/random/internal/pool_urbg.h>
 #include <absl/strings/internal/cordz_functions.h>
+#include <grpc/support/log.h>
 #include <re2/re2.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -29,6 +30,12 @@ __attribute__((visibility("hidden"))) FILE* aclnn_stderr = nullptr;
 
 namespace {
 __attribute__((constructor(101))) void set_stderr() { aclnn_stderr = stderr; }
+
+// What gRPC would print is told by errors. This is the library's own gRPC; no other in the process
+// falls silent.
+__attribute__((constructor)) void silence() {
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+}
 }  // namespace
 
 namespace absl {

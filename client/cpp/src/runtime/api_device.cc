@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "runtime/api.h"
@@ -171,7 +172,7 @@ aclError aclrtGetRunMode(aclrtRunMode* runMode) {
 
 const char* aclrtGetSocName() {
   static std::mutex mutex;
-  static std::string* name = new std::string;
+  static auto* const names = new std::set<std::string>;  // what was told before stays valid
   const char* told = nullptr;
   exported([&]() -> Error {
     ServerInfo info;
@@ -179,9 +180,7 @@ const char* aclrtGetSocName() {
       if (Error error = server_info(&info)) return error;
     }
     const std::lock_guard<std::mutex> lock(mutex);
-    const std::string now = chip_name(info.soc);
-    if (*name != now) name = new std::string(now);  // what was told before stays valid
-    told = name->c_str();
+    told = names->insert(chip_name(info.soc)).first->c_str();
     return {};
   });
   return told;

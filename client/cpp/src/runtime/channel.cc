@@ -29,6 +29,9 @@ grpc::ChannelArguments arguments_for(const Environment& environment) {
   arguments.SetInt("grpc.keepalive_time_ms", 20000);
   arguments.SetInt("grpc.keepalive_timeout_ms", 10000);
   if (environment.local) arguments.SetInt("grpc.enable_http_proxy", 0);
+  if (!environment.server_name.empty()) {
+    arguments.SetSslTargetNameOverride(environment.server_name);
+  }
   return arguments;
 }
 

@@ -122,8 +122,17 @@ Error read_environment(Environment* environment) {
         "only one of ACLNN_SERVE_TLS_CERTIFICATE and ACLNN_SERVE_TLS_KEY is set; a client proves "
         "itself with both"};
   }
+  environment->server_name = variable("ACLNN_SERVE_TLS_SERVER_NAME");
+  const std::string wanted = variable("ACLNN_SERVE_TLS");
   environment->tls = !environment->roots.empty() || !environment->key.empty() ||
-                     variable("ACLNN_SERVE_TLS") == "1";
+                     !environment->server_name.empty() || wanted == "1";
+  const bool shown = !environment->token.empty() && !environment->tls && !environment->local;
+  if (shown && wanted != "0") {
+    return {ACL_ERROR_INVALID_PARAM,
+            "the token would travel to " + environment->address +
+                " for all to read; ACLNN_SERVE_TLS=1 protects it, ACLNN_SERVE_TLS=0 says that this "
+                "is meant"};
+  }
   return {};
 }
 

@@ -15,7 +15,8 @@ struct Environment {
   std::string roots;        // content of ACLNN_SERVE_TLS_CA: whom to trust
   std::string certificate;  // content of ACLNN_SERVE_TLS_CERTIFICATE: who one is
   std::string key;          // content of ACLNN_SERVE_TLS_KEY
-  bool tls = false;         // one of the TLS files is named, or ACLNN_SERVE_TLS is 1
+  std::string server_name;  // ACLNN_SERVE_TLS_SERVER_NAME: whose certificate the server's is to be
+  bool tls = false;         // one of the TLS settings is made, or ACLNN_SERVE_TLS is 1
   bool local = false;       // the address is this machine's, as far as the name tells
 };
 

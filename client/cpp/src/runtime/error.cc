@@ -51,7 +51,7 @@ struct Cause {
 };
 
 // The most telling first.
-constexpr std::array<Cause, 20> kCauses{{
+constexpr std::array<Cause, 21> kCauses{{
     {"connection refused", "connection refused; nothing listens there"},
     {"no such file or directory", "there is no such socket"},
     {"permission denied", "permission denied"},
@@ -62,6 +62,7 @@ constexpr std::array<Cause, 20> kCauses{{
     {"certificate_verify_failed", "the server's certificate is not trusted"},
     {"certificate verify failed", "the server's certificate is not trusted"},
     {"hostname verification", "certificate of another host"},
+    {"is not in peer certificate", "certificate of another host"},
     {"handshake failed", "the TLS handshake failed"},
     {"handshaker", "the TLS handshake failed"},
     {"no route to host", "the network has no route to it"},

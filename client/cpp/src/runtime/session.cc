@@ -7,6 +7,7 @@
 #include "acl/error_codes.h"
 #include "aclnn_fields.h"
 #include "runtime/channel.h"
+#include "runtime/first_contact.h"
 #include "runtime/pipeline.h"
 #include "runtime/session_state.h"
 #include "wire/decode.h"
@@ -97,7 +98,7 @@ Error ask_info(Server& known, ServerInfo* info) {
     std::string response;
     if (Error error = known.channel->call("/aclnn.v1.DeviceService/GetServerInfo", "",
                                           "asking what the server is", kCallLimit, &response)) {
-      return error;
+      return explained(std::move(error), *known.environment);
     }
     known.info = std::make_unique<ServerInfo>(read_info(response));
   }
