@@ -2646,6 +2646,49 @@ def aclnnClampTensor(
     execute("aclnnClampTensor", workspace, workspaceSize, executor, stream)
 
 
+def aclnnComplexGetWorkspaceSize(
+    real: TensorLike,
+    imag: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Complex numbers of real and imaginary parts.
+
+    $$out = real + i \\cdot imag$$
+
+    The parts broadcast, and may be strided, as out may.
+
+    Source: the public documentation of aclnnComplex (hicann/ops-math, math).
+
+    Args:
+        real: const aclTensor* of FLOAT, DOUBLE.
+        imag: const aclTensor* of FLOAT, DOUBLE.
+        out: output aclTensor* of COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnComplex",
+        (
+            real,
+            imag,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnComplex(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnComplex", workspace, workspaceSize, executor, stream)
+
+
 def aclnnConstantPadNdGetWorkspaceSize(
     self: TensorLike,
     pad: Sequence[int],
@@ -19251,6 +19294,18 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """,
         ("out",),
         ("clipValueMin", "clipValueMax"),
+    ),
+    "aclnnComplex": (
+        """
+        aclnnStatus aclnnComplexGetWorkspaceSize(
+            const aclTensor* real,
+            const aclTensor* imag,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
     ),
     "aclnnConstantPadNd": (
         """

@@ -1,4 +1,4 @@
-"""Golden vectors of what trains with scaled losses, and of logic in place."""
+"""Golden vectors of what trains with scaled losses, of complex parts, and of logic in place."""
 
 from __future__ import annotations
 
@@ -52,4 +52,11 @@ def logic_in_place() -> None:
         case("aclnnInplaceLogicalNot", kind, {"selfRef": x}, {"selfRef": out}, 0)
 
 
-FAMILIES = (unscaled, scales, logic_in_place)
+def of_parts() -> None:
+    """Complex numbers of parts that broadcast."""
+    real, imag = uniform((3, 1, 4), "FLOAT", -4, 4), uniform((2, 1), "FLOAT", -4, 4)
+    out = torch.complex(*torch.broadcast_tensors(real, imag))
+    case("aclnnComplex", "FLOAT", {"real": real, "imag": imag}, {"out": out}, 0)
+
+
+FAMILIES = (unscaled, scales, of_parts, logic_in_place)

@@ -308,6 +308,13 @@ def _scale(make: Making) -> Values:
     return single | counts | factors | outs
 
 
+def _parts(make: Making) -> Values:
+    whole = np.complex128 if make.numpy == np.float64 else np.complex64
+    parts = np.float64 if make.numpy == np.float64 else np.float32
+    real, imag = (make.numbers(*make.shape).astype(parts) for _ in range(2))
+    return {"real": real, "imag": imag, "out": make.out(*make.shape, dtype=whole)}
+
+
 _KINDS_OF_LISTS: dict[str, Callable[[Making], Values]] = {
     "ScalarList": _each_by_numbers,
     "AddcmulScalarList": _each_by_tensor,
@@ -349,6 +356,7 @@ FURTHER: dict[str, Callable[[Making], Values]] = {
     "StdMeanCorrection": _norm_of_last,
     "ApplyAdamWV2": _adam_step,
     "AmpUpdateScale": _scale,
+    "Complex": _parts,
     "Index": _taken,
     "IndexPutImpl": _taken,
     "Gather": _scattering,

@@ -59,6 +59,7 @@ FAMILIES = (
     "adam_steps:ADAM_STEPS",
     "foreach:FOREACH",
     "gradient_scaling:GRADIENT_SCALING",
+    "complex_parts:COMPLEX_PARTS",
     "movement:MOVEMENT",
     "indexing:INDEXING",
     "scattering:SCATTERING",

@@ -41,6 +41,7 @@
 #include "aclnnop/aclnn_cat.h"
 #include "aclnnop/aclnn_ceil.h"
 #include "aclnnop/aclnn_clamp.h"
+#include "aclnnop/aclnn_complex.h"
 #include "aclnnop/aclnn_constant_pad_nd.h"
 #include "aclnnop/aclnn_convolution.h"
 #include "aclnnop/aclnn_convolution_backward.h"
@@ -1948,6 +1949,35 @@ aclnnStatus aclnnClampTensor(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kClampTensor, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kComplexParameters[] = {
+    {"real", ACLNN_SERVE_TENSOR, false},
+    {"imag", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kComplex = {"aclnnComplex", kComplexParameters, 3};
+
+aclnnStatus aclnnComplexGetWorkspaceSize(
+    const aclTensor* real,
+    const aclTensor* imag,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = real},
+      {.tensor = imag},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kComplex, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnComplex(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kComplex, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kConstantPadNdParameters[] = {

@@ -341,6 +341,11 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "clipValueMax", false, true],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnComplex: [
+    ["const aclTensor*", "real", false, false],
+    ["const aclTensor*", "imag", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnConstantPadNd: [
     ["const aclTensor*", "self", false, false],
     ["const aclIntArray*", "pad", false, false],

@@ -2331,6 +2331,45 @@ export function aclnnClampTensor(
 }
 
 /**
+ * Complex numbers of real and imaginary parts.
+ *
+ * $$out = real + i \cdot imag$$
+ *
+ * The parts broadcast, and may be strided, as out may.
+ *
+ * Source: the public documentation of aclnnComplex (hicann/ops-math, math).
+ *
+ * @param real const aclTensor* of FLOAT, DOUBLE.
+ * @param imag const aclTensor* of FLOAT, DOUBLE.
+ * @param out output aclTensor* of COMPLEX64, COMPLEX128.
+ */
+export function aclnnComplexGetWorkspaceSize(
+  real: TensorLike,
+  imag: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnComplexGetWorkspaceSize(
+  named: { real: TensorLike; imag: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnComplexGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnComplex", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnComplex(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnComplex", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Adds elements of one value around a tensor, or takes elements away.
  *
  * pad has two numbers for each dimension, beginning with the last one: how many elements to add
