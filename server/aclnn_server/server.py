@@ -272,11 +272,14 @@ class Server:
         while not self._stopping.wait(pause):
             try:
                 ended = self.registry.reap()
+                silent = self._threads.break_off_silent() + self._service.break_off_silent()
             except Exception as error:  # one context that cannot end must not keep all others
                 unexpected(error)
                 continue
             if ended:
                 _LOG.info("%d contexts ended with their leases", ended)
+            if silent:
+                _LOG.warning("%d calls that sent nothing were broken off: others waited", silent)
 
 
 def _backend_options(config: ServerConfig) -> dict[str, object]:

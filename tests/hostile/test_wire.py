@@ -25,7 +25,7 @@ from tests.service.requests import floats, outputs, plan, run, tensor
 pytestmark = pytest.mark.timeout(120 + 2 * length.LONG_SECONDS)
 
 METHODS = [method for service in SERVICES for method in service.methods]
-ROUNDS = 40
+ROUNDS = 30
 """Rounds in the short form."""
 BATCHES = 10
 """Submit calls of each round, of up to ten batches each."""

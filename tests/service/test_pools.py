@@ -13,7 +13,8 @@ from google.rpc import error_details_pb2, status_pb2
 from aclnn.errors import LimitExceededError
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn_server import server as server_module
-from aclnn_server.service.pools import RETRY_MS, FairPool, check_admitted
+from aclnn_server.service import pools
+from aclnn_server.service.pools import RETRY_MS, FairPool, check_admitted, note_arrival
 from tests.service.calling import DEADLINE, Stubs, Unary, checked, code_of
 from tests.service.gated import PATIENCE, GatedBackend
 from tests.service.living import HEALTH, Open, health_of
@@ -74,6 +75,34 @@ def calls(pool: FairPool) -> Iterator[Calls]:
     calls = Calls(pool)
     yield calls
     calls.gate.set()
+
+
+def test_calls_whose_message_does_not_come_make_room(
+    pool: FairPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, begun = threading.Event(), threading.Semaphore(0)
+
+    class Silent(Arrival):
+        def cancel(self) -> None:
+            ended.set()
+
+    def serve(_: Arrival, has_arrived: bool) -> None:
+        if has_arrived:
+            note_arrival()
+        begun.release()
+        assert ended.wait(PATIENCE)
+
+    for place in range(4):
+        pool.submit(serve, Silent(str(place)), place > 0)
+        assert begun.acquire(timeout=PATIENCE)
+    monkeypatch.setattr(pools, "ARRIVAL_SECONDS", 0.0)
+    assert pool.break_off_silent() == 0  # nobody waits
+    waiting = pool.submit(lambda _: None, Arrival("other"))
+    monkeypatch.setattr(pools, "ARRIVAL_SECONDS", 3600.0)
+    assert pool.break_off_silent() == 0  # it may still come
+    monkeypatch.setattr(pools, "ARRIVAL_SECONDS", 0.0)
+    assert pool.break_off_silent() == 1
+    waiting.result(PATIENCE)
 
 
 def test_no_connection_takes_all_threads(calls: Calls) -> None:

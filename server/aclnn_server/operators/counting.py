@@ -71,6 +71,9 @@ class _Histogram:
 def _check_bins(call: Call) -> None:
     if call["bins"] < 1:
         raise call.invalid("bins", f"bins is {call['bins']}; it must be at least 1")
+    for name in ("min", "max"):
+        if isinstance(call[name].value, complex):
+            raise call.invalid(name, f"{name} is {call[name].value}; it must be real")
     if not call["min"].value <= call["max"].value:
         raise call.invalid("max", f"max is {call['max'].value}, less than min, {call['min'].value}")
 

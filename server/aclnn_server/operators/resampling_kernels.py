@@ -83,9 +83,11 @@ class Taps:
 
 def nearest(size: int, count: int, scale: float) -> Taps:
     """The nearest place, of which `scale` tells how many outputs each has; not above 0: as the sizes say."""
-    step = np.float32(1 / scale if scale > 0 else size / count)
-    places = np.floor(np.arange(count, dtype=np.float32) * step).astype(np.intp)
-    return Taps(np.minimum(places, size - 1)[np.newaxis])
+    with np.errstate(over="ignore", invalid="ignore"):  # of a scale next to nothing
+        step = np.float32(1 / scale if scale > 0 else size / count)
+        places = np.floor(np.arange(count, dtype=np.float32) * step)
+    places = np.fmin(np.nan_to_num(places, nan=0.0), size - 1)
+    return Taps(places.astype(np.intp)[np.newaxis])
 
 
 def linear(size: int, count: int, scale: float, *, corners: bool) -> Taps:
@@ -102,7 +104,7 @@ def linear(size: int, count: int, scale: float, *, corners: bool) -> Taps:
         at = places * ((size - 1) / (count - 1) if count > 1 else 0.0)
     else:
         at = np.maximum((places + 0.5) * (1 / scale if scale > 0 else size / count) - 0.5, 0)
-    first = np.minimum(at.astype(np.intp), size - 1)
+    first = np.minimum(at, size - 1).astype(np.intp)
     share = np.clip(at - first, 0, 1)
     second = np.minimum(first + 1, size - 1)
     return Taps(np.stack([first, second]), np.stack([1 - share, share]).astype(np.float32))

@@ -8,7 +8,9 @@ the newest call of the connection that has most of them waiting.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,26 +24,43 @@ REFUSING_THREADS = 2
 RETRY_MS = 100
 """Milliseconds after which a refused call may be tried again."""
 
+ARRIVAL_SECONDS = 10.0
+"""Time that a call's first message may take while other calls wait for a thread."""
+
 _refused = threading.local()
+_served = threading.local()
 
 
 class _Job:
     """One call that is to be served."""
 
-    def __init__(self, connection: str, serve: Callable[[], object]) -> None:
-        self.connection = connection
+    def __init__(self, call: Any, serve: Callable[[], object]) -> None:  # noqa: ANN401 - gRPC's
+        self.connection: str = "" if call is None else call.peer()
         self.future: Future[None] = Future()
         """Done when the call is over."""
+        self.begun = math.inf
+        """When it was given a thread."""
+        self.has_arrived = False
+        """Whether its first message has."""
+        self._call = call
         self._serve = serve
 
     def run(self) -> None:
         """Serves it."""
+        _served.job = self
         try:
             self._serve()
         except BaseException as error:
             self.future.set_exception(error)
         else:
             self.future.set_result(None)
+        finally:
+            _served.job = None
+
+    def break_off(self) -> None:
+        """Ends the call; its thread is free when gRPC has noticed."""
+        if self._call is not None:
+            self._call.cancel()
 
     def refuse(self, limit: int) -> None:
         """Serves it so that :func:`check_admitted` raises in it."""
@@ -73,6 +92,8 @@ class FairPool(ThreadPoolExecutor):
         self._waiting: Turns[_Job] = Turns()
         """By connection."""
         self._running: Counter[Hashable] = Counter()
+        self._jobs: set[_Job] = set()
+        """That have a thread."""
 
     @property
     def waiting(self) -> int:
@@ -81,7 +102,7 @@ class FairPool(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ANN401
         """Serves a call when it is its turn, or refuses it."""
-        job = _Job(_connection(args), partial(fn, *args, **kwargs))
+        job = _Job(_call_of(args), partial(fn, *args, **kwargs))
         refused = None
         with self._changed:
             if self._free and self._running[job.connection] < self._share:
@@ -105,9 +126,12 @@ class FairPool(ThreadPoolExecutor):
     def _begin(self, job: _Job) -> None:
         self._free -= 1
         self._running[job.connection] += 1
+        self._jobs.add(job)
+        job.begun = time.monotonic()
 
     def _end(self, job: _Job) -> None:
         self._free += 1
+        self._jobs.discard(job)
         self._running[job.connection] -= 1
         if not self._running[job.connection]:
             del self._running[job.connection]
@@ -117,6 +141,19 @@ class FairPool(ThreadPoolExecutor):
         if job is not None:
             self._begin(job)
         return job
+
+    def break_off_silent(self) -> int:
+        """Ends calls that hold a thread others wait for, and send nothing; returns how many.
+
+        gRPC gives a call its thread when it is begun, and its message may never come.
+        """
+        latest = time.monotonic() - ARRIVAL_SECONDS
+        with self._changed:
+            silent = [job for job in self._jobs if not job.has_arrived and job.begun < latest]
+            silent = silent if self._waiting else []
+        for job in silent:
+            job.break_off()
+        return len(silent)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the threads, after the calls that they serve."""
@@ -137,11 +174,17 @@ def check_admitted() -> None:
         )
 
 
-def _connection(arguments: tuple[Any, ...]) -> str:
-    """The connection that a call came over: one of the arguments is gRPC's event of its arrival."""
+def note_arrival() -> None:
+    """Notes, in a call, that its first message is there."""
+    job = getattr(_served, "job", None)
+    if job is not None:
+        job.has_arrived = True
+
+
+def _call_of(arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401 - not public
+    """gRPC's call: one of the arguments is its event of the arrival."""
     for argument in arguments:
         call = getattr(argument, "call", None)
         if call is not None:
-            peer: str = call.peer()
-            return peer
-    return ""
+            return call
+    return None

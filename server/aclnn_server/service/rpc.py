@@ -29,7 +29,7 @@ from aclnn_server.service.failures import foreseen
 from aclnn_server.service.in_hand import InHand
 from aclnn_server.service.logbook import is_kept, logged
 from aclnn_server.service.operator_calls import OperatorCalls
-from aclnn_server.service.pools import FairPool, check_admitted
+from aclnn_server.service.pools import FairPool, check_admitted, note_arrival
 from aclnn_server.service.request_ids import RequestIds
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.service.submit import SubmitCalls
@@ -110,6 +110,10 @@ class Service:
         """Submit calls that are open."""
         return self._submit_calls.open.count
 
+    def break_off_silent(self) -> int:
+        """Ends calls in chunks that hold threads and send nothing; see :class:`FairPool`."""
+        return self._chunk_threads.break_off_silent()
+
     def close(self) -> None:
         """Ends the threads; the calls have ended."""
         self._submit_threads.shutdown()
@@ -153,6 +157,7 @@ class Service:
         act = self._act(name)
 
         def handle(request: Any, rpc: grpc.ServicerContext) -> Message:  # noqa: ANN401
+            note_arrival()
             with self._unary(rpc, name) as call:
                 response = self._request_ids.once(rpc, name, act, call, _readable(request))
                 if call.meter is not None:  # sizes are not told for nothing
@@ -196,11 +201,12 @@ class Service:
         self, requests: Iterator[BulkWrite], rpc: grpc.ServicerContext
     ) -> pb.WriteBufferResponse:
         with self._unary(rpc, "write_buffer") as call:
-            return write_chunks(call, map(_readable, requests))
+            return write_chunks(call, map(_arrived, requests))
 
     def _read_chunks(
         self, request: pb.ReadBufferRequest, rpc: grpc.ServicerContext
     ) -> Iterator[bytes]:
+        note_arrival()
         with self._unary(rpc, "read_buffer") as call:
             for chunk in read_chunks(call, _readable(request)):
                 yield wire.encode_read(chunk.data)
@@ -252,6 +258,11 @@ def _readable(message: Any) -> Any:  # noqa: ANN401 - a message, or an iterator 
     if isinstance(message, _Malformed):
         raise InvalidParameterError(UNREADABLE)
     return message
+
+
+def _arrived(message: Any) -> Any:  # noqa: ANN401 - as of _readable
+    note_arrival()
+    return _readable(message)
 
 
 def _abort(rpc: grpc.ServicerContext, error: AclnnError) -> NoReturn:

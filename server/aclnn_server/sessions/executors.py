@@ -123,14 +123,17 @@ def storages_of(
     signature: Signature, arguments: tuple[ArgumentValue, ...], slots: Iterable[Slot]
 ) -> list[Storage]:
     """Memory of each argument; ``None`` for a tensor that has none yet."""
-    result: list[Storage] = [
-        () if value is not None and parameter.kind is Kind.TENSOR_LIST else None
+    result: list[Any] = [
+        [] if value is not None and parameter.kind is Kind.TENSOR_LIST else None
         for parameter, value in zip(signature.parameters, arguments, strict=True)
     ]
     for slot in slots:
         held = result[slot.argument]
-        result[slot.argument] = (*held, slot.memory) if isinstance(held, tuple) else slot.memory
-    return result
+        if isinstance(held, list):
+            held.append(slot.memory)
+        else:
+            result[slot.argument] = slot.memory
+    return [tuple(held) if isinstance(held, list) else held for held in result]
 
 
 def values_of(arguments: tuple[ArgumentValue, ...]) -> tuple[Value, ...]:
