@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.torch_npu.comparing import outcome
-from tests.torch_npu.table import CALLS, PAGE, TYPES
+from tests.torch_npu.table import BEGIN, CALLS, END, PAGE, TYPES
 
 LEAST = 152
 """Calls that work in all of their types; never fewer."""
@@ -18,7 +18,8 @@ LEAST = 152
 @functools.cache
 def documented() -> dict[str, tuple[str, str]]:
     """The cells of each call in the page's table."""
-    rows = re.findall(r"^\| `(.*)` \| (.*) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+    table = PAGE.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0]
+    rows = re.findall(r"^\| `(.*)` \| (.*) \| (.*) \|$", table, re.M)
     return {name.replace("\\|", "|"): (forward, backward) for name, forward, backward in rows}
 
 
