@@ -111,3 +111,6 @@ def _made(out: Array) -> Iterator[Case]:
         (classes, SIDE, one, zero, -1, out),
         lambda: (classes[:, None] == columns).astype(np.float32),
     )
+    real, imaginary = np.ones((2, SIDE, SIDE), np.float32)
+    whole = np.empty((SIDE, SIDE), np.complex64)
+    yield Case("Complex", (real, imaginary, whole), lambda: real + np.complex64(1j) * imaginary)

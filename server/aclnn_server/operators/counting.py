@@ -209,19 +209,20 @@ class _Distinct:
         """Writes the outputs; gives how many there are."""
         own = np.array(self.own.view(memory["self"]), order="C")
         rows = own.reshape(-1, 1) if self.dim is None else self._slices(own)
-        order = np.arange(len(rows))
+        keys, order = comparable(rows), None
         if not self.consecutive:
-            order = np.argsort(comparable(rows)[:, 0], kind="stable")
-        keys = comparable(rows)[order]
+            order = np.argsort(keys[:, 0], kind="stable")
+            keys = keys[order]
         first = np.ones(len(rows), np.bool_)
         # NaN differs from all, also from another.
-        np.any(keys[1:] != keys[:-1], axis=1, out=first[1:])
+        differ = keys[1:] != keys[:-1]
+        first[1:] = differ[:, 0] if differ.shape[1] == 1 else differ.any(axis=1)
         starts = np.flatnonzero(first)
-        chosen = order[starts]
+        chosen = starts if order is None else order[starts]
         shapes = {"valueOut": self._write_values(memory, own, chosen)}
         if self.inverse is not None:
             found = np.empty(len(rows), np.int64)
-            found[order] = np.cumsum(first) - 1
+            found[slice(None) if order is None else order] = np.cumsum(first) - 1
             target = self.inverse.view(memory["inverseOut"])
             np.copyto(target, found.reshape(target.shape))
         if self.counts is not None:

@@ -15,7 +15,8 @@ from aclnn_server.operators.checks import Holds, NotNull, RankUpTo, SameType, Ty
 from aclnn_server.operators.definition import Call, Family, Memory, Work
 from aclnn_server.operators.layout_checks import BASIC, INDEXES, HasShape
 from aclnn_server.operators.shapes import Shape
-from aclnn_server.operators.threads import Threads
+from aclnn_server.operators.threads import Scratch, Threads
+from aclnn_server.operators.tiling import Tiling
 
 Array = npt.NDArray[Any]
 
@@ -186,17 +187,25 @@ class _Linspace:
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
         """Writes the output."""
         out = self.output.view(memory["out"])
-        count = out.size
-        places = np.arange(count, dtype=np.float64)
+        tiling = Tiling.of(out.shape)
+
+        def compute(scratch: Scratch, number: int) -> None:
+            (cut,) = tiling.index(number)
+            assert isinstance(cut, slice)
+            np.copyto(out[cut], self._numbers(cut, out.size), casting="unsafe")
+
+        threads.run(compute, tiling.blocks, 0)
+
+    def _numbers(self, cut: slice, count: int) -> Array:
+        """The numbers of a block, each half from its own end, so that both ends are met exactly."""
+        places = np.arange(cut.start, cut.stop, dtype=np.float64)
         step = (self.end - self.start) / max(count - 1, 1)
-        # Each half from its own end, so that both ends are met exactly.
-        found = np.where(
-            places < count / 2,
-            self.start + step * places,
-            self.end - step * (count - 1 - places),
-        )
-        with np.errstate(all="ignore"):
-            np.copyto(out, found.reshape(out.shape), casting="unsafe")
+        first = max(-(-count // 2) - cut.start, 0)
+        head, tail = places[:first], places[first:]
+        np.add(np.multiply(head, step, out=head), self.start, out=head)
+        np.subtract(tail, count - 1, out=tail)
+        np.add(np.multiply(tail, step, out=tail), self.end, out=tail)
+        return places
 
 
 def _check_steps(call: Call) -> None:

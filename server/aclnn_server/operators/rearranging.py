@@ -13,7 +13,7 @@ from aclnn.tensors import TensorSpec
 from aclnn_server.operators.axis_checks import DimsOf
 from aclnn_server.operators.blocks import Nothing
 from aclnn_server.operators.checks import Holds, NotNull, RankUpTo, SameShape, SameType, TypeIn
-from aclnn_server.operators.copies import apart, copy, movement
+from aclnn_server.operators.copies import copy, movement
 from aclnn_server.operators.definition import Call, Family, Memory, Work
 from aclnn_server.operators.layout_checks import BASIC, COMPLEX, WIDE_UNSIGNED, HasShape
 from aclnn_server.operators.shapes import Shape
@@ -75,22 +75,33 @@ def flip(call: Call) -> Work:
 
 
 @dataclass(frozen=True, slots=True)
-class _Roll:
-    """Elements moved on along dimensions, those behind the end to the front."""
+class _RollAll:
+    """All elements in C order moved on, those behind the end to the front; tensors need not lie so."""
 
     own: TensorSpec
     output: TensorSpec
-    shifts: tuple[int, ...]
-    dims: tuple[int, ...] | None
-    """``None`` for all elements, in C order."""
+    shift: int
     workspace_bytes: int = 0
 
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
         """Writes the output."""
         out = self.output.view(memory["out"])
-        own = apart(self.own.view(memory["x"]), out, out)
-        shift = self.shifts if self.dims is not None else sum(self.shifts)
-        np.copyto(out, np.roll(own, shift, self.dims))
+        np.copyto(out, np.roll(self.own.view(memory["x"]), self.shift))
+
+
+def _roll(own: TensorSpec, out: TensorSpec, shifts: dict[int, int]) -> Work:
+    """Moves elements on along dimensions: each of these is cut where its end comes to the front."""
+    pairs = [(own, out)]
+    for dim, shift in shifts.items():
+        size = own.shape[dim]
+        cut = size - shift % size
+        pieces = ((0, size - cut, cut), (cut, 0, size - cut))
+        pairs = [
+            (sliced(source, dim, start, count), sliced(target, dim, goal, count))
+            for source, target in pairs
+            for start, goal, count in pieces
+        ]
+    return movement("out", out, [copy(("x", source), ("out", target)) for source, target in pairs])
 
 
 def _check_shifts(call: Call) -> None:
@@ -134,9 +145,18 @@ def roll(call: Call) -> Work:
     own, out = call.tensors(("x", "out"))
     if not own.elements:
         return Nothing()
-    dims = call["dims"] if own.shape else ()
-    shifts = call["shifts"] if own.shape else (0,)
-    return _Roll(own, out, tuple(shifts), tuple(dims) or None)
+    if not own.shape:
+        return _moved(call, own, out, "x")
+    shifts: dict[int, int] = {}
+    for dim, shift in zip(call["dims"] or (0,), call["shifts"], strict=True):
+        place = dim % len(own.shape)
+        shifts[place] = shifts.get(place, 0) + shift
+    if call["dims"] or len(own.shape) == 1:
+        return _roll(own, out, shifts)
+    if own.is_contiguous and out.is_contiguous:
+        source, target = (replace(spec, shape=(own.elements,), strides=(1,)) for spec in (own, out))
+        return _roll(source, target, shifts)
+    return _RollAll(own, out, shifts[0])
 
 
 # --- aclnnRepeat ------------------------------------------------------------------------------------
