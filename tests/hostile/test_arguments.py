@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(120 + 2 * length.LONG_SECONDS)
 ROUNDS = 1
 """Batches of each operator in the short form."""
 BATCH = 8
-SLOW_SECONDS = 20.0
+SLOW_SECONDS = 50.0
 AGAIN = 1
 """Rounds between the two moments whose memory is compared."""
 TOLERATED_BYTES = 2 << 20

@@ -46,6 +46,17 @@ def backend() -> Iterator[GatedBackend]:
 
 
 @pytest.fixture
+def stubs() -> Iterator[Stubs]:
+    """A server of the host's CPU, whose leases are as usual."""
+    options = [("grpc.max_receive_message_length", -1)]
+    with (
+        Server(ServerConfig(listen="127.0.0.1:0")) as server,
+        grpc.insecure_channel(server.address, options) as channel,
+    ):
+        yield Stubs(channel)
+
+
+@pytest.fixture
 def gated(backend: GatedBackend) -> Iterator[Stubs]:
     """A server of it."""
     with (
@@ -67,11 +78,11 @@ def told(act: Callable[[], object]) -> AclnnError:
 # --- shared memory ----------------------------------------------------------------------------------
 
 
-def test_no_client_names_shared_memory(stubs: Stubs) -> None:
+def test_no_client_names_shared_memory(gated: Stubs) -> None:
     """The name of a server's own region, told in an error, could be attached by anybody, and led to code."""
     fields = {field.name for field in pb.AttachSharedMemoryRequest.DESCRIPTOR.fields}
     assert fields == {"context_id", "bytes"}
-    client, other = Unary(stubs), Unary(stubs)
+    client, other = Unary(gated), Unary(gated)
     segment = client(pb.AttachSharedMemoryRequest(bytes=4096))
     answers = []
     for number in (segment.segment_id, segment.segment_id + 1):
@@ -207,11 +218,11 @@ def test_a_list_of_very_many_tensors_is_answered(stubs: Stubs, way: Way) -> None
     client.close()
 
 
-def test_a_deadline_of_no_time_ends_a_call_and_nothing_else(stubs: Stubs) -> None:
+def test_a_deadline_of_no_time_ends_a_call_and_nothing_else(gated: Stubs) -> None:
     """Very short deadlines crashed a server that was about to answer."""
-    client = Unary(stubs)
+    client = Unary(gated)
     for timeout in (1e-9, 1e-6, 1e-4, 1e-3) * 20:
-        future = stubs.device.RenewContext.future(
+        future = gated.device.RenewContext.future(
             pb.RenewContextRequest(context_id=client.context_id), timeout=timeout
         )
         error: Any = future.exception()
