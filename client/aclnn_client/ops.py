@@ -227,6 +227,67 @@ def aclnnAdd(
     execute("aclnnAdd", workspace, workspaceSize, executor, stream)
 
 
+def aclnnAddbmmGetWorkspaceSize(
+    self: TensorLike,
+    batch1: TensorLike,
+    batch2: TensorLike,
+    beta: ScalarLike,
+    alpha: ScalarLike,
+    out: TensorLike,
+    cubeMathType: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Sum of the products of the matrices of two batches, scaled, added to a scaled matrix.
+
+    $$out = beta \\cdot self + alpha \\cdot \\sum_b (batch1_b \\cdot batch2_b)$$
+
+    - self broadcasts to one product. It is not read where beta is 0.
+    - Everything is computed in FLOAT; the result is rounded once, to the type of out.
+    - cubeMathType 2 (USE_FP16) rounds the factors to FLOAT16 first; all else makes no difference
+      here.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnAddbmm (hicann/ops-nn, matmul/batch_mat_mul_v3); the
+    order of
+    checks is that of aclnnAddmm.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        batch1: const aclTensor* of FLOAT, FLOAT16, BF16.
+        batch2: const aclTensor* of FLOAT, FLOAT16, BF16.
+        beta: const aclScalar*.
+        alpha: const aclScalar*.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+        cubeMathType: int8_t.
+    """
+    return get_workspace_size(
+        "aclnnAddbmm",
+        (
+            self,
+            batch1,
+            batch2,
+            beta,
+            alpha,
+            out,
+            cubeMathType,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAddbmm(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAddbmm", workspace, workspaceSize, executor, stream)
+
+
 def aclnnAddcdivGetWorkspaceSize(
     self: TensorLike,
     tensor1: TensorLike,
@@ -392,6 +453,66 @@ def aclnnAddmm(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnAddmm", workspace, workspaceSize, executor, stream)
+
+
+def aclnnAddmvGetWorkspaceSize(
+    self: TensorLike,
+    mat: TensorLike,
+    vec: TensorLike,
+    alpha: ScalarLike,
+    beta: ScalarLike,
+    out: TensorLike,
+    cubeMathType: int,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Product of a matrix and a vector, scaled, added to a scaled vector.
+
+    $$out = beta \\cdot self + alpha \\cdot (mat \\cdot vec)$$
+
+    - self broadcasts to the product. It is not read where beta is 0.
+    - Everything is computed in FLOAT; the result is rounded once, to the type of out.
+    - cubeMathType is as for aclnnMm. Where nothing is summed, the product is 0.
+    - Deterministic for a given number of threads of the processor's library of linear algebra.
+
+    Source: the public documentation of aclnnAddmv (hicann/ops-nn, matmul/addmv); the order of
+    checks is that
+    of aclnnAddmm.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        mat: const aclTensor* of FLOAT, FLOAT16, BF16.
+        vec: const aclTensor* of FLOAT, FLOAT16, BF16.
+        alpha: const aclScalar*.
+        beta: const aclScalar*.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+        cubeMathType: int8_t.
+    """
+    return get_workspace_size(
+        "aclnnAddmv",
+        (
+            self,
+            mat,
+            vec,
+            alpha,
+            beta,
+            out,
+            cubeMathType,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAddmv(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAddmv", workspace, workspaceSize, executor, stream)
 
 
 def aclnnAddsGetWorkspaceSize(
@@ -2308,6 +2429,118 @@ def aclnnCat(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnCat", workspace, workspaceSize, executor, stream)
+
+
+def aclnnCdistGetWorkspaceSize(
+    x1: TensorLike,
+    x2: TensorLike,
+    p: float,
+    compute_mode: int,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Distances of each row of a matrix to each row of another.
+
+    $$out_{i,j} = \\left(\\sum_k |x1_{i,k} - x2_{j,k}|^p\\right)^{1 / p}$$
+
+    - For p = 0 it is how many elements differ, for an infinite p the largest difference.
+    - Dimensions before the last two broadcast. compute_mode makes no difference: rows are always
+      subtracted.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnCdist (hicann/ops-nn); the order of checks is not
+    documented.
+
+    Args:
+        x1: const aclTensor* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensor* of FLOAT, FLOAT16, BF16.
+        p: float.
+        compute_mode: int64_t.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnCdist",
+        (
+            x1,
+            x2,
+            p,
+            compute_mode,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnCdist(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnCdist", workspace, workspaceSize, executor, stream)
+
+
+def aclnnCdistBackwardGetWorkspaceSize(
+    grad: TensorLike,
+    x1: TensorLike,
+    x2: TensorLike,
+    cdist: TensorLike,
+    p: float,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of the distances of each row of a matrix to each row of another, for the first matrix.
+
+    $$out_{i,k} = \\sum_j grad_{i,j} \\cdot \\mathrm{sign}(d) \\cdot
+    \\left(\\frac{|d|}{cdist_{i,j}}\\right)^
+    {p - 1} \\qquad d = x1_{i,k} - x2_{j,k}$$
+
+    - Equal rows give 0, as do all for p = 0. For an infinite p, the largest differences give grad.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnCdistBackward (hicann/ops-nn); the order of checks is
+    not
+    documented.
+
+    Args:
+        grad: const aclTensor* of FLOAT, FLOAT16, BF16.
+        x1: const aclTensor* of FLOAT, FLOAT16, BF16.
+        x2: const aclTensor* of FLOAT, FLOAT16, BF16.
+        cdist: const aclTensor* of FLOAT, FLOAT16, BF16.
+        p: float.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnCdistBackward",
+        (
+            grad,
+            x1,
+            x2,
+            cdist,
+            p,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnCdistBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnCdistBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnCeilGetWorkspaceSize(
@@ -11837,6 +12070,90 @@ def aclnnIsFinite(
     execute("aclnnIsFinite", workspace, workspaceSize, executor, stream)
 
 
+def aclnnIsNegInfGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Whether elements are negative infinity.
+
+    $$out = \\begin{cases} 1 & self = -\\infty \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - The result, 1 or 0, is cast to the type of out.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnIsNegInf, and for the order of checks its host
+    code (hicann/ops-math, math/is_inf).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor* of BOOL.
+    """
+    return get_workspace_size(
+        "aclnnIsNegInf",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnIsNegInf(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnIsNegInf", workspace, workspaceSize, executor, stream)
+
+
+def aclnnIsPosInfGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Whether elements are positive infinity.
+
+    $$out = \\begin{cases} 1 & self = \\infty \\\\ 0 & \\text{otherwise} \\end{cases}$$
+
+    - The result, 1 or 0, is cast to the type of out.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnIsPosInf, and for the order of checks its host
+    code (hicann/ops-math, math/is_inf).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor* of BOOL.
+    """
+    return get_workspace_size(
+        "aclnnIsPosInf",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnIsPosInf(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnIsPosInf", workspace, workspaceSize, executor, stream)
+
+
 def aclnnKlDivGetWorkspaceSize(
     self: TensorLike,
     target: TensorLike,
@@ -12969,6 +13286,54 @@ def aclnnLogSigmoidBackward(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnLogSigmoidBackward", workspace, workspaceSize, executor, stream)
+
+
+def aclnnLogSigmoidForwardGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    buffer: TensorLike | None,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Logarithm of each element's logistic function, for training.
+
+    $$out = -\\ln(1 + e^{-self})$$
+
+    - It does not overflow. buffer, for the gradient, is not written, as aclnnLogSigmoidBackward
+      needs none.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnLogSigmoidForward (hicann/ops-nn, activation); the
+    order of
+    checks is that of its like.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+        buffer: output aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+    """
+    return get_workspace_size(
+        "aclnnLogSigmoidForward",
+        (
+            self,
+            out,
+            buffer,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnLogSigmoidForward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnLogSigmoidForward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnLogSoftmaxGetWorkspaceSize(
@@ -15243,6 +15608,108 @@ def aclnnPowTensorTensor(
     execute("aclnnPowTensorTensor", workspace, workspaceSize, executor, stream)
 
 
+def aclnnPreluGetWorkspaceSize(
+    self: TensorLike,
+    weight: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Each element, with the negative ones scaled by a number of their channel.
+
+    $$out = \\begin{cases} self & self > 0 \\\\ weight \\cdot self & \\text{otherwise}
+    \\end{cases}$$
+
+    - weight has one element for all, or one for each channel, which is dimension 1.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+
+    Source: the public documentation of aclnnPrelu (hicann/ops-nn, activation); the order of checks
+    is not
+    documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        weight: const aclTensor* of FLOAT, FLOAT16, BF16.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnPrelu",
+        (
+            self,
+            weight,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnPrelu(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnPrelu", workspace, workspaceSize, executor, stream)
+
+
+def aclnnPreluBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    weight: TensorLike,
+    gradInput: TensorLike,
+    gradWeight: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradients of the positive part with a learned slope: of its input and of the slope.
+
+    $$gradInput = gradOutput \\cdot \\begin{cases} 1 & self > 0 \\\\ weight & \\text{otherwise}
+    \\end{cases}
+    \\qquad gradWeight = \\sum_{self \\le 0} gradOutput \\cdot self$$
+
+    - The sum is over the elements of a channel, or over all where weight has one element.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnPreluBackward (hicann/ops-nn, activation); the order of
+    checks
+    is not documented.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        weight: const aclTensor* of FLOAT, FLOAT16, BF16.
+        gradInput: output aclTensor* of FLOAT, FLOAT16, BF16.
+        gradWeight: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnPreluBackward",
+        (
+            gradOutput,
+            self,
+            weight,
+            gradInput,
+            gradWeight,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnPreluBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnPreluBackward", workspace, workspaceSize, executor, stream)
+
+
 def aclnnProdGetWorkspaceSize(
     self: TensorLike,
     dtype: DTypeLike,
@@ -15814,6 +16281,102 @@ def aclnnRepeat(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnRepeat", workspace, workspaceSize, executor, stream)
+
+
+def aclnnReplicationPad2dGetWorkspaceSize(
+    self: TensorLike,
+    padding: Sequence[int],
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Planes with the elements of their edges again outside of them.
+
+    padding is left, right, top and bottom.
+
+    - Planes are the last two dimensions of three or four.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnReplicationPad2d (hicann/ops-nn); the order of checks
+    is not
+    documented.
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        padding: const aclIntArray*.
+        out: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnReplicationPad2d",
+        (
+            self,
+            padding,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnReplicationPad2d(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnReplicationPad2d", workspace, workspaceSize, executor, stream)
+
+
+def aclnnReplicationPad2dBackwardGetWorkspaceSize(
+    gradOutput: TensorLike,
+    self: TensorLike,
+    padding: Sequence[int],
+    gradInput: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Gradient of planes with the elements of their edges again outside of them.
+
+    Every element gets the sum of the gradients of all places that it is at.
+
+    - Planes are the last two dimensions of three or four.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnReplicationPad2dBackward (hicann/ops-nn); the order of
+    checks is
+    not documented.
+
+    Args:
+        gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
+        self: const aclTensor* of FLOAT, FLOAT16, BF16.
+        padding: const aclIntArray*.
+        gradInput: output aclTensor* of FLOAT, FLOAT16, BF16.
+    """
+    return get_workspace_size(
+        "aclnnReplicationPad2dBackward",
+        (
+            gradOutput,
+            self,
+            padding,
+            gradInput,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnReplicationPad2dBackward(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnReplicationPad2dBackward", workspace, workspaceSize, executor, stream)
 
 
 def aclnnRmsNormGetWorkspaceSize(
@@ -18662,6 +19225,22 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnAddbmm": (
+        """
+        aclnnStatus aclnnAddbmmGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* batch1,
+            const aclTensor* batch2,
+            const aclScalar* beta,
+            const aclScalar* alpha,
+            aclTensor* out,
+            int8_t cubeMathType,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnAddcdiv": (
         """
         aclnnStatus aclnnAddcdivGetWorkspaceSize(
@@ -18698,6 +19277,22 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             const aclTensor* mat2,
             const aclScalar* beta,
             const aclScalar* alpha,
+            aclTensor* out,
+            int8_t cubeMathType,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnAddmv": (
+        """
+        aclnnStatus aclnnAddmvGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* mat,
+            const aclTensor* vec,
+            const aclScalar* alpha,
+            const aclScalar* beta,
             aclTensor* out,
             int8_t cubeMathType,
             uint64_t* workspaceSize,
@@ -19203,6 +19798,35 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         aclnnStatus aclnnCatGetWorkspaceSize(
             const aclTensorList* tensors,
             int64_t dim,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnCdist": (
+        """
+        aclnnStatus aclnnCdistGetWorkspaceSize(
+            const aclTensor* x1,
+            const aclTensor* x2,
+            float p,
+            int64_t compute_mode,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnCdistBackward": (
+        """
+        aclnnStatus aclnnCdistBackwardGetWorkspaceSize(
+            const aclTensor* grad,
+            const aclTensor* x1,
+            const aclTensor* x2,
+            const aclTensor* cdist,
+            float p,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -21713,6 +22337,28 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnIsNegInf": (
+        """
+        aclnnStatus aclnnIsNegInfGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnIsPosInf": (
+        """
+        aclnnStatus aclnnIsPosInfGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnKlDiv": (
         """
         aclnnStatus aclnnKlDivGetWorkspaceSize(
@@ -21998,6 +22644,18 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("gradInput",),
+        ("buffer",),
+    ),
+    "aclnnLogSigmoidForward": (
+        """
+        aclnnStatus aclnnLogSigmoidForwardGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            aclTensor* buffer,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out", "buffer"),
         ("buffer",),
     ),
     "aclnnLogSoftmax": (
@@ -22575,6 +23233,32 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnPrelu": (
+        """
+        aclnnStatus aclnnPreluGetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* weight,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnPreluBackward": (
+        """
+        aclnnStatus aclnnPreluBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            const aclTensor* weight,
+            aclTensor* gradInput,
+            aclTensor* gradWeight,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput", "gradWeight"),
+        (),
+    ),
     "aclnnProd": (
         """
         aclnnStatus aclnnProdGetWorkspaceSize(
@@ -22721,6 +23405,31 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("out",),
+        (),
+    ),
+    "aclnnReplicationPad2d": (
+        """
+        aclnnStatus aclnnReplicationPad2dGetWorkspaceSize(
+            const aclTensor* self,
+            const aclIntArray* padding,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnReplicationPad2dBackward": (
+        """
+        aclnnStatus aclnnReplicationPad2dBackwardGetWorkspaceSize(
+            const aclTensor* gradOutput,
+            const aclTensor* self,
+            const aclIntArray* padding,
+            aclTensor* gradInput,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("gradInput",),
         (),
     ),
     "aclnnRmsNorm": (
@@ -24072,6 +24781,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
     "is_finite": Pythonic(
         "is_finite",
         "aclnnIsFinite",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "bool")},
+        {},
+    ),
+    "isneginf": Pythonic(
+        "isneginf",
+        "aclnnIsNegInf",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "bool")},
+        {},
+    ),
+    "isposinf": Pythonic(
+        "isposinf",
+        "aclnnIsPosInf",
         ("self",),
         {},
         {"out": Result("broadcast", "bool")},

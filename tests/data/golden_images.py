@@ -21,6 +21,13 @@ def resized() -> None:
             for scales in ((0.0, 0.0), (1.5, 1.75)) if size == (7, 9) else ((0.0, 0.0),):
                 _resized(uniform((2, 3, 5, 6), dtype, -2, 2), size, scales)
         x = uniform((2, 3, 4), dtype, -2, 2)
+        for padding in ([1, 2, 2, 0], [5, 0, 0, 4]):
+            out, slope, grad = _slope(x, lambda v, p=padding: functional.pad(v, p, "replicate"))
+            given = {"self": x, "padding": padding}
+            label = f"{dtype}-{padding[0]}"
+            case("aclnnReplicationPad2d", label, given, {"out": out})
+            given |= {"gradOutput": grad}
+            case("aclnnReplicationPad2dBackward", label, given, {"gradInput": slope}, _wide(x))
         for padding in ([1, 2, 2, 0], [3, 3, 0, 1]):
             out, slope, grad = _slope(x, lambda v, p=padding: functional.pad(v, p, "reflect"))
             given = {"self": x, "padding": padding}
@@ -84,6 +91,56 @@ def products() -> None:
             given = {"self": own, "batch1": first, "batch2": second, "cubeMathType": 0}
             given |= {"beta": (0.5, "FLOAT"), "alpha": (2.0, "FLOAT")}
             case("aclnnBaddbmm", f"{dtype}-{len(shape)}", given, {"out": out.to(own.dtype)})
+            out = 0.5 * exact(own[0]) + 2 * (exact(first) @ exact(second)).sum(0)
+            results = {"out": out.to(own.dtype)}
+            case(
+                "aclnnAddbmm",
+                f"{dtype}-{len(shape)}",
+                given | {"self": own[0]},
+                results,
+                _wide(own),
+            )
+        own, mat, vec = uniform((3,), dtype), uniform((3, 4), dtype), uniform((4,), dtype)
+        out = 0.5 * exact(own) + 2 * exact(mat) @ exact(vec)
+        given = {"self": own, "mat": mat, "vec": vec, "cubeMathType": 0}
+        given |= {"beta": (0.5, "FLOAT"), "alpha": (2.0, "FLOAT")}
+        case("aclnnAddmv", dtype, given, {"out": out.to(own.dtype)})
+
+
+def distances() -> None:
+    """Distances of rows, and the positive part with a learned slope."""
+    for dtype in FLOATS:
+        x, y = uniform((2, 3, 4), dtype, -2, 2), uniform((5, 4), dtype, -2, 2)
+        for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, float("inf")):
+            point = exact(x).requires_grad_()
+            out = torch.cdist(point, exact(y), p, "donot_use_mm_for_euclid_dist")
+            given: dict[str, Any] = {"x1": x, "x2": y, "p": p, "compute_mode": 2}
+            label, rounded = f"{dtype}-{p}", out.to(x.dtype)
+            case("aclnnCdist", label, given, {"out": rounded}, _wide(x))
+            grad = uniform((2, 3, 5), dtype, -1, 1)
+            (slope,) = torch.autograd.grad(out, point, exact(grad))
+            given |= {"grad": grad, "cdist": rounded}
+            case("aclnnCdistBackward", label, given, {"out": slope.to(x.dtype)}, 2 * _wide(x))
+        for count in (1, 3):
+            _learned(x, uniform((count,), dtype))
+        odd = torch.tensor([0, 1, torch.inf, -torch.inf, torch.nan]).to(x.dtype)
+        case("aclnnIsPosInf", dtype, {"self": odd}, {"out": torch.isposinf(odd)})
+        case("aclnnIsNegInf", dtype, {"self": odd}, {"out": torch.isneginf(odd)})
+        out = functional.logsigmoid(exact(x)).to(x.dtype)
+        case("aclnnLogSigmoidForward", dtype, {"self": x}, {"out": out})
+
+
+def _learned(x: Tensor, weight: Tensor) -> None:
+    points = [exact(x).requires_grad_(), exact(weight).requires_grad_()]
+    out = functional.prelu(*points)
+    grad = uniform(tuple(out.shape), NAMES[x.dtype], -1, 1)
+    slopes = torch.autograd.grad(out, points, exact(grad))
+    label = f"{NAMES[x.dtype]}-{len(weight)}"
+    given = {"self": x, "weight": weight}
+    case("aclnnPrelu", label, given, {"out": out.to(x.dtype)})
+    pairs = zip(("gradInput", "gradWeight"), slopes, strict=True)
+    results = {name: slope.to(x.dtype) for name, slope in pairs}
+    case("aclnnPreluBackward", label, given | {"gradOutput": grad}, results, _wide(x))
 
 
 NETWORKS = ((1, False, True, False), (2, True, True, True), (1, True, False, False))
@@ -119,4 +176,4 @@ def recurrent() -> None:
             case("aclnnLSTM", f"{dtype}-{layers}-{both}-{bias}", given, results, _wide(x))
 
 
-FAMILIES = (resized, grids, products, recurrent)
+FAMILIES = (resized, grids, products, distances, recurrent)

@@ -272,6 +272,51 @@ def _lstm(make: Making) -> Values:
     }
 
 
+def _distances(make: Making) -> Values:
+    rows, size = make.matrix
+    return {
+        "x1": make.numbers(rows, size),
+        "x2": make.numbers(2, size),
+        **{name: make.numbers(rows, 2) for name in ("grad", "cdist")},
+        "p": 2.0,
+        "out": make.out(rows, 2),
+    }
+
+
+def _distances_backward(make: Making) -> Values:
+    return _distances(make) | {"out": make.out(*make.matrix)}
+
+
+def _prelu(make: Making) -> Values:
+    rows, channels = make.matrix
+    return {
+        **{
+            name: make.numbers(rows, channels) - make.numbers(1)[0]
+            for name in ("self", "gradOutput")
+        },
+        "weight": make.numbers(channels),
+        **{name: make.out(rows, channels) for name in ("out", "gradInput")},
+        "gradWeight": make.out(channels),
+    }
+
+
+def _sum_of_batch(make: Making) -> Values:
+    return _sum_of_products(make) | {
+        "self": make.numbers(make.matrix[0], 4),
+        "out": make.out(make.matrix[0], 4),
+    }
+
+
+def _sum_of_vector(make: Making) -> Values:
+    rows, inner = make.matrix
+    return {
+        "self": make.numbers(rows),
+        "mat": make.numbers(rows, inner),
+        "vec": make.numbers(inner),
+        "out": make.out(rows),
+    }
+
+
 NETWORK: dict[str, Callable[[Making], Values]] = {
     "Convolution": _convolution,
     "ConvolutionBackward": _convolution_backward,
@@ -315,8 +360,21 @@ NETWORK: dict[str, Callable[[Making], Values]] = {
     **dict.fromkeys(
         ("UpsampleBilinear2dBackward", "UpsampleBilinear2dBackwardV2"), _resized_backward
     ),
-    **dict.fromkeys(("ReflectionPad2d", "ReflectionPad2dBackward"), _reflected),
+    **dict.fromkeys(
+        (
+            "ReflectionPad2d",
+            "ReflectionPad2dBackward",
+            "ReplicationPad2d",
+            "ReplicationPad2dBackward",
+        ),
+        _reflected,
+    ),
     **dict.fromkeys(("GridSampler2D", "GridSampler2DBackward"), _grid),
     "Baddbmm": _sum_of_products,
     "LSTM": _lstm,
+    "Cdist": _distances,
+    "CdistBackward": _distances_backward,
+    **dict.fromkeys(("Prelu", "PreluBackward"), _prelu),
+    "Addbmm": _sum_of_batch,
+    "Addmv": _sum_of_vector,
 }

@@ -51,6 +51,8 @@ FAMILIES = (
     "resampling:RESAMPLING",
     "grid_sampling:GRID_SAMPLING",
     "recurrent:RECURRENT",
+    "distances:DISTANCES",
+    "prelu:PRELU",
     "pooling:POOLING",
     "mean_pooling:MEAN_POOLING",
     "attention:ATTENTION",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from aclnn_server.operators.common_type import CommonType, Meets
 from aclnn_server.operators.definition import Call, Check, Family, OneLine, Work, prototype
 from aclnn_server.operators.pointwise import (
     BROADCAST,
+    FLOATS,
     HOST_CODE,
     IN_PLACE,
     NUMBERS,
@@ -230,6 +232,24 @@ LOGIC = (
         _ANYTHING,
         (dtypes.BOOL,),
         truth=False,
+    ),
+    *(
+        Logic(
+            name,
+            f"Whether elements are {sign} infinity.",
+            f"out = \\begin{{cases}} 1 & self = {symbol}\\infty \\\\ 0 & \\text{{otherwise}} \\end{{cases}}",
+            partial(np.equal, infinity),
+            python,
+            "is_inf",
+            ("self",),
+            FLOATS,
+            (dtypes.BOOL,),
+            truth=False,
+        )
+        for name, sign, symbol, infinity, python in (
+            ("IsPosInf", "positive", "", np.float32(np.inf), "isposinf"),
+            ("IsNegInf", "negative", "-", np.float32(-np.inf), "isneginf"),
+        )
     ),
 )
 for _logic in LOGIC:

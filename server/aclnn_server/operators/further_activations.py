@@ -5,7 +5,7 @@ from __future__ import annotations
 from aclnn.pythonic import Result
 from aclnn.tensors import TensorSpec
 from aclnn_server.operators import further_activation_kernels as kernels
-from aclnn_server.operators.activation_kernels import gelu_backward
+from aclnn_server.operators.activation_kernels import gelu_backward, log_sigmoid
 from aclnn_server.operators.activations import Row
 from aclnn_server.operators.arithmetic_kernels import clamp
 from aclnn_server.operators.axis_checks import WhereGiven
@@ -179,6 +179,10 @@ for _row in ROWS:
     _row.define(FURTHER_ACTIVATIONS)
 
 
+def _own_shape(call: Call) -> Shape:
+    return call.tensor("self").shape
+
+
 _GRADIENT = CommonType(_PAIR)
 
 
@@ -254,6 +258,38 @@ def log_sigmoid_backward(call: Call) -> Work:
     return Pointwise(_PAIR, "gradInput", _GRADIENT, fixed(kernels.log_sigmoid_backward))(call)
 
 
+@FURTHER_ACTIVATIONS.operator(
+    """
+    aclnnStatus aclnnLogSigmoidForwardGetWorkspaceSize(
+        const aclTensor* self, aclTensor* out, aclTensor* buffer, uint64_t* workspaceSize,
+        aclOpExecutor** executor)
+    """,
+    outputs=("out", "buffer"),
+    optional=("buffer",),
+    checks=(
+        NotNull(("self", "out")),
+        TypeIn(("self", "out"), FLOATS),
+        WhereGiven(("buffer",), lambda name: TypeIn((name,), FLOATS)),
+        Meets(CommonType(("self",)), "out"),
+        RankUpTo(("self",)),
+        HasShape("out", "the shape of self", _own_shape),
+    ),
+)
+def log_sigmoid_forward(call: Call) -> Work:
+    """Logarithm of each element's logistic function, for training.
+
+    $$out = -\\ln(1 + e^{-self})$$
+
+    - It does not overflow. buffer, for the gradient, is not written, as aclnnLogSigmoidBackward needs none.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnLogSigmoidForward (hicann/ops-nn, activation); the order of
+    checks is that of its like.
+    """
+    return Pointwise(("self",), "out", CommonType(("self",)), fixed(log_sigmoid))(call)
+
+
 _APPROXIMATIONS: dict[str, Kernel] = {
     "none": gelu_backward,
     "tanh": kernels.gelu_tanh_backward,
@@ -321,10 +357,6 @@ def _half(call: Call) -> Shape:
     shape = call.tensor("self").shape
     dim = dimension(call, "dim", len(shape), "self")
     return (*shape[:dim], shape[dim] // 2, *shape[dim + 1 :])
-
-
-def _own_shape(call: Call) -> Shape:
-    return call.tensor("self").shape
 
 
 def _halves(call: Call, name: str) -> list[View]:

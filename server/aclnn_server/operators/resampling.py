@@ -14,7 +14,7 @@ from aclnn_server.operators.layout_checks import HasShape
 from aclnn_server.operators.matmul import FLOATS
 from aclnn_server.operators.pooling import as_planes, by_plane, of_planes
 from aclnn_server.operators.products import ASCEND310B
-from aclnn_server.operators.resampling_kernels import Taps, linear, nearest, reflected
+from aclnn_server.operators.resampling_kernels import Taps, linear, nearest, reflected, repeated
 from aclnn_server.operators.shapes import Shape
 from aclnn_server.operators.staging import Arrays, staged
 from aclnn_server.operators.threads import Threads
@@ -54,6 +54,11 @@ def _linear(call: Call, plane: Shape, out: Shape) -> Pair:
 def _reflected(call: Call, plane: Shape, out: Shape) -> Pair:
     left, right, top, bottom = call["padding"]
     return reflected(plane[-2], top, bottom), reflected(plane[-1], left, right)
+
+
+def _repeated(call: Call, plane: Shape, out: Shape) -> Pair:
+    left, right, top, bottom = call["padding"]
+    return repeated(plane[-2], top, bottom), repeated(plane[-1], left, right)
 
 
 def _plan_forward(taps_of: TapsOf, source: str, target: str) -> Callable[[Call], Work]:
@@ -333,3 +338,80 @@ def reflection_pad_backward(call: Call) -> Work:
     not documented.
     """
     return _plan_backward(_reflected, "gradOutput", "gradInput")(call)
+
+
+# --- repeated edges ---------------------------------------------------------------------------------
+
+
+def _check_repeats(call: Call) -> None:
+    padding = tuple(call["padding"])
+    if len(padding) != 4 or min(padding) < 0:
+        raise call.invalid(
+            "padding", f"padding is {list(padding)}; it must have 4 numbers of at least 0"
+        )
+
+
+_REPEATS = Holds("padding has 4 numbers (left, right, top, bottom) of at least 0", _check_repeats)
+
+
+@RESAMPLING.operator(
+    prototype(
+        "aclnnReplicationPad2d",
+        "const aclTensor* self, const aclIntArray* padding, aclTensor* out",
+    ),
+    outputs=("out",),
+    missing_on=(ASCEND310B,),
+    checks=(
+        NotNull(("self", "padding", "out")),
+        TypeIn(("self", "out"), FLOATS),
+        SameType(("out",), "self"),
+        of_planes("self"),
+        _REPEATS,
+        HasShape("out", _PADDED, _padded),
+    ),
+)
+def replication_pad(call: Call) -> Work:
+    """Planes with the elements of their edges again outside of them.
+
+    padding is left, right, top and bottom.
+
+    - Planes are the last two dimensions of three or four.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnReplicationPad2d (hicann/ops-nn); the order of checks is not
+    documented.
+    """
+    return _plan_forward(_repeated, "self", "out")(call)
+
+
+@RESAMPLING.operator(
+    prototype(
+        "aclnnReplicationPad2dBackward",
+        "const aclTensor* gradOutput, const aclTensor* self, const aclIntArray* padding, "
+        "aclTensor* gradInput",
+    ),
+    outputs=("gradInput",),
+    missing_on=(ASCEND310B,),
+    checks=(
+        NotNull(("gradOutput", "self", "padding", "gradInput")),
+        TypeIn(("gradOutput", "self", "gradInput"), FLOATS),
+        SameType(("gradOutput", "gradInput"), "self"),
+        of_planes("self"),
+        _REPEATS,
+        HasShape("gradOutput", _PADDED, _padded),
+        SameShape(("gradInput",), "self"),
+    ),
+)
+def replication_pad_backward(call: Call) -> Work:
+    """Gradient of planes with the elements of their edges again outside of them.
+
+    Every element gets the sum of the gradients of all places that it is at.
+
+    - Planes are the last two dimensions of three or four.
+    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+    - Deterministic, at any number of threads.
+
+    Source: the public documentation of aclnnReplicationPad2dBackward (hicann/ops-nn); the order of checks is
+    not documented.
+    """
+    return _plan_backward(_repeated, "gradOutput", "gradInput")(call)

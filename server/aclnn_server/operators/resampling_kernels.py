@@ -116,6 +116,11 @@ def reflected(size: int, before: int, after: int) -> Taps:
     return Taps(np.where(places < size, places, 2 * (size - 1) - places)[np.newaxis])
 
 
+def repeated(size: int, before: int, after: int) -> Taps:
+    """All places, with the first again in front and the last behind."""
+    return Taps(np.clip(np.arange(-before, size + after), 0, size - 1)[np.newaxis])
+
+
 # --- grids ------------------------------------------------------------------------------------------
 
 ZEROS, BORDER, REFLECTION = 0, 1, 2

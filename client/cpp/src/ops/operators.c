@@ -4,9 +4,11 @@
 #include "aclnnop/aclnn_adaptive_avg_pool2d.h"
 #include "aclnnop/aclnn_adaptive_avg_pool2d_backward.h"
 #include "aclnnop/aclnn_add.h"
+#include "aclnnop/aclnn_addbmm.h"
 #include "aclnnop/aclnn_addcdiv.h"
 #include "aclnnop/aclnn_addcmul.h"
 #include "aclnnop/aclnn_addmm.h"
+#include "aclnnop/aclnn_addmv.h"
 #include "aclnnop/aclnn_all.h"
 #include "aclnnop/aclnn_amax.h"
 #include "aclnnop/aclnn_amin.h"
@@ -39,6 +41,8 @@
 #include "aclnnop/aclnn_bitwise_xor_tensor.h"
 #include "aclnnop/aclnn_cast.h"
 #include "aclnnop/aclnn_cat.h"
+#include "aclnnop/aclnn_cdist.h"
+#include "aclnnop/aclnn_cdist_backward.h"
 #include "aclnnop/aclnn_ceil.h"
 #include "aclnnop/aclnn_clamp.h"
 #include "aclnnop/aclnn_complex.h"
@@ -142,6 +146,8 @@
 #include "aclnnop/aclnn_index_add.h"
 #include "aclnnop/aclnn_index_put_impl.h"
 #include "aclnnop/aclnn_index_select.h"
+#include "aclnnop/aclnn_is_neg_inf.h"
+#include "aclnnop/aclnn_is_pos_inf.h"
 #include "aclnnop/aclnn_isfinite.h"
 #include "aclnnop/aclnn_kl_div.h"
 #include "aclnnop/aclnn_kl_div_backward.h"
@@ -159,6 +165,7 @@
 #include "aclnnop/aclnn_linspace.h"
 #include "aclnnop/aclnn_log.h"
 #include "aclnnop/aclnn_log1p.h"
+#include "aclnnop/aclnn_log_sigmoid_forward.h"
 #include "aclnnop/aclnn_log_sum_exp.h"
 #include "aclnnop/aclnn_logical_and.h"
 #include "aclnnop/aclnn_logical_not.h"
@@ -206,6 +213,8 @@
 #include "aclnnop/aclnn_permute.h"
 #include "aclnnop/aclnn_pow.h"
 #include "aclnnop/aclnn_pow_tensor_tensor.h"
+#include "aclnnop/aclnn_prelu.h"
+#include "aclnnop/aclnn_prelu_backward.h"
 #include "aclnnop/aclnn_prod.h"
 #include "aclnnop/aclnn_random.h"
 #include "aclnnop/aclnn_randperm.h"
@@ -216,6 +225,8 @@
 #include "aclnnop/aclnn_relu.h"
 #include "aclnnop/aclnn_remainder.h"
 #include "aclnnop/aclnn_repeat.h"
+#include "aclnnop/aclnn_replication_pad2d.h"
+#include "aclnnop/aclnn_replication_pad2d_backward.h"
 #include "aclnnop/aclnn_rms_norm.h"
 #include "aclnnop/aclnn_rms_norm_grad.h"
 #include "aclnnop/aclnn_roll.h"
@@ -387,6 +398,47 @@ aclnnStatus aclnnAdd(
   return aclnnServeExecute(&kAdd, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kAddbmmParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"batch1", ACLNN_SERVE_TENSOR, false},
+    {"batch2", ACLNN_SERVE_TENSOR, false},
+    {"beta", ACLNN_SERVE_SCALAR, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+    {"cubeMathType", ACLNN_SERVE_INT8, false},
+};
+static const aclnnServeOperator kAddbmm = {"aclnnAddbmm", kAddbmmParameters, 7};
+
+aclnnStatus aclnnAddbmmGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* batch1,
+    const aclTensor* batch2,
+    const aclScalar* beta,
+    const aclScalar* alpha,
+    aclTensor* out,
+    int8_t cubeMathType,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = batch1},
+      {.tensor = batch2},
+      {.scalar = beta},
+      {.scalar = alpha},
+      {.tensor = out},
+      {.int8Value = cubeMathType},
+  };
+  return aclnnServeGetWorkspaceSize(&kAddbmm, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnAddbmm(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kAddbmm, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kAddcdivParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"tensor1", ACLNN_SERVE_TENSOR, false},
@@ -496,6 +548,47 @@ aclnnStatus aclnnAddmm(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kAddmm, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kAddmvParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"mat", ACLNN_SERVE_TENSOR, false},
+    {"vec", ACLNN_SERVE_TENSOR, false},
+    {"alpha", ACLNN_SERVE_SCALAR, false},
+    {"beta", ACLNN_SERVE_SCALAR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+    {"cubeMathType", ACLNN_SERVE_INT8, false},
+};
+static const aclnnServeOperator kAddmv = {"aclnnAddmv", kAddmvParameters, 7};
+
+aclnnStatus aclnnAddmvGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* mat,
+    const aclTensor* vec,
+    const aclScalar* alpha,
+    const aclScalar* beta,
+    aclTensor* out,
+    int8_t cubeMathType,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = mat},
+      {.tensor = vec},
+      {.scalar = alpha},
+      {.scalar = beta},
+      {.tensor = out},
+      {.int8Value = cubeMathType},
+  };
+  return aclnnServeGetWorkspaceSize(&kAddmv, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnAddmv(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kAddmv, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kAddsParameters[] = {
@@ -1743,6 +1836,79 @@ aclnnStatus aclnnCat(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kCat, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kCdistParameters[] = {
+    {"x1", ACLNN_SERVE_TENSOR, false},
+    {"x2", ACLNN_SERVE_TENSOR, false},
+    {"p", ACLNN_SERVE_FLOAT, false},
+    {"compute_mode", ACLNN_SERVE_INT64, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kCdist = {"aclnnCdist", kCdistParameters, 5};
+
+aclnnStatus aclnnCdistGetWorkspaceSize(
+    const aclTensor* x1,
+    const aclTensor* x2,
+    float p,
+    int64_t compute_mode,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = x1},
+      {.tensor = x2},
+      {.floatValue = p},
+      {.int64Value = compute_mode},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kCdist, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnCdist(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kCdist, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kCdistBackwardParameters[] = {
+    {"grad", ACLNN_SERVE_TENSOR, false},
+    {"x1", ACLNN_SERVE_TENSOR, false},
+    {"x2", ACLNN_SERVE_TENSOR, false},
+    {"cdist", ACLNN_SERVE_TENSOR, false},
+    {"p", ACLNN_SERVE_FLOAT, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kCdistBackward = {"aclnnCdistBackward", kCdistBackwardParameters, 6};
+
+aclnnStatus aclnnCdistBackwardGetWorkspaceSize(
+    const aclTensor* grad,
+    const aclTensor* x1,
+    const aclTensor* x2,
+    const aclTensor* cdist,
+    float p,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = grad},
+      {.tensor = x1},
+      {.tensor = x2},
+      {.tensor = cdist},
+      {.floatValue = p},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kCdistBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnCdistBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kCdistBackward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kCeilParameters[] = {
@@ -7721,6 +7887,58 @@ aclnnStatus aclnnIsFinite(
   return aclnnServeExecute(&kIsFinite, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kIsNegInfParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kIsNegInf = {"aclnnIsNegInf", kIsNegInfParameters, 2};
+
+aclnnStatus aclnnIsNegInfGetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kIsNegInf, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnIsNegInf(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kIsNegInf, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kIsPosInfParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kIsPosInf = {"aclnnIsPosInf", kIsPosInfParameters, 2};
+
+aclnnStatus aclnnIsPosInfGetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kIsPosInf, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnIsPosInf(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kIsPosInf, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kKlDivParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"target", ACLNN_SERVE_TENSOR, false},
@@ -8440,6 +8658,35 @@ aclnnStatus aclnnLogSigmoidBackward(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kLogSigmoidBackward, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kLogSigmoidForwardParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+    {"buffer", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kLogSigmoidForward = {"aclnnLogSigmoidForward", kLogSigmoidForwardParameters, 3};
+
+aclnnStatus aclnnLogSigmoidForwardGetWorkspaceSize(
+    const aclTensor* self,
+    aclTensor* out,
+    aclTensor* buffer,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = out},
+      {.tensor = buffer},
+  };
+  return aclnnServeGetWorkspaceSize(&kLogSigmoidForward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnLogSigmoidForward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kLogSigmoidForward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kLogSoftmaxParameters[] = {
@@ -9859,6 +10106,70 @@ aclnnStatus aclnnPowTensorTensor(
   return aclnnServeExecute(&kPowTensorTensor, workspace, workspaceSize, executor, stream);
 }
 
+static const aclnnServeParameter kPreluParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"weight", ACLNN_SERVE_TENSOR, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kPrelu = {"aclnnPrelu", kPreluParameters, 3};
+
+aclnnStatus aclnnPreluGetWorkspaceSize(
+    const aclTensor* self,
+    const aclTensor* weight,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.tensor = weight},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kPrelu, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnPrelu(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kPrelu, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kPreluBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"weight", ACLNN_SERVE_TENSOR, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+    {"gradWeight", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kPreluBackward = {"aclnnPreluBackward", kPreluBackwardParameters, 5};
+
+aclnnStatus aclnnPreluBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    const aclTensor* weight,
+    aclTensor* gradInput,
+    aclTensor* gradWeight,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.tensor = weight},
+      {.tensor = gradInput},
+      {.tensor = gradWeight},
+  };
+  return aclnnServeGetWorkspaceSize(&kPreluBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnPreluBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kPreluBackward, workspace, workspaceSize, executor, stream);
+}
+
 static const aclnnServeParameter kProdParameters[] = {
     {"self", ACLNN_SERVE_TENSOR, false},
     {"dtype", ACLNN_SERVE_DATA_TYPE, false},
@@ -10217,6 +10528,67 @@ aclnnStatus aclnnRepeat(
     aclOpExecutor* executor,
     aclrtStream stream) {
   return aclnnServeExecute(&kRepeat, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kReplicationPad2dParameters[] = {
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"padding", ACLNN_SERVE_INT_ARRAY, false},
+    {"out", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kReplicationPad2d = {"aclnnReplicationPad2d", kReplicationPad2dParameters, 3};
+
+aclnnStatus aclnnReplicationPad2dGetWorkspaceSize(
+    const aclTensor* self,
+    const aclIntArray* padding,
+    aclTensor* out,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = self},
+      {.intArray = padding},
+      {.tensor = out},
+  };
+  return aclnnServeGetWorkspaceSize(&kReplicationPad2d, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnReplicationPad2d(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kReplicationPad2d, workspace, workspaceSize, executor, stream);
+}
+
+static const aclnnServeParameter kReplicationPad2dBackwardParameters[] = {
+    {"gradOutput", ACLNN_SERVE_TENSOR, false},
+    {"self", ACLNN_SERVE_TENSOR, false},
+    {"padding", ACLNN_SERVE_INT_ARRAY, false},
+    {"gradInput", ACLNN_SERVE_TENSOR, true},
+};
+static const aclnnServeOperator kReplicationPad2dBackward = {"aclnnReplicationPad2dBackward", kReplicationPad2dBackwardParameters, 4};
+
+aclnnStatus aclnnReplicationPad2dBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput,
+    const aclTensor* self,
+    const aclIntArray* padding,
+    aclTensor* gradInput,
+    uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  const aclnnServeArgument arguments[] = {
+      {.tensor = gradOutput},
+      {.tensor = self},
+      {.intArray = padding},
+      {.tensor = gradInput},
+  };
+  return aclnnServeGetWorkspaceSize(&kReplicationPad2dBackward, arguments, workspaceSize, executor);
+}
+
+aclnnStatus aclnnReplicationPad2dBackward(
+    void* workspace,
+    uint64_t workspaceSize,
+    aclOpExecutor* executor,
+    aclrtStream stream) {
+  return aclnnServeExecute(&kReplicationPad2dBackward, workspace, workspaceSize, executor, stream);
 }
 
 static const aclnnServeParameter kRmsNormParameters[] = {

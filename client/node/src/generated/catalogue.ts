@@ -25,6 +25,15 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclScalar*", "alpha", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnAddbmm: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "batch1", false, false],
+    ["const aclTensor*", "batch2", false, false],
+    ["const aclScalar*", "beta", false, false],
+    ["const aclScalar*", "alpha", false, false],
+    ["aclTensor*", "out", true, false],
+    ["int8_t", "cubeMathType", false, false],
+  ],
   aclnnAddcdiv: [
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "tensor1", false, false],
@@ -45,6 +54,15 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "mat2", false, false],
     ["const aclScalar*", "beta", false, false],
     ["const aclScalar*", "alpha", false, false],
+    ["aclTensor*", "out", true, false],
+    ["int8_t", "cubeMathType", false, false],
+  ],
+  aclnnAddmv: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "mat", false, false],
+    ["const aclTensor*", "vec", false, false],
+    ["const aclScalar*", "alpha", false, false],
+    ["const aclScalar*", "beta", false, false],
     ["aclTensor*", "out", true, false],
     ["int8_t", "cubeMathType", false, false],
   ],
@@ -303,6 +321,21 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnCat: [
     ["const aclTensorList*", "tensors", false, false],
     ["int64_t", "dim", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnCdist: [
+    ["const aclTensor*", "x1", false, false],
+    ["const aclTensor*", "x2", false, false],
+    ["float", "p", false, false],
+    ["int64_t", "compute_mode", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnCdistBackward: [
+    ["const aclTensor*", "grad", false, false],
+    ["const aclTensor*", "x1", false, false],
+    ["const aclTensor*", "x2", false, false],
+    ["const aclTensor*", "cdist", false, false],
+    ["float", "p", false, false],
     ["aclTensor*", "out", true, false],
   ],
   aclnnCeil: [
@@ -1401,6 +1434,14 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnIsNegInf: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnIsPosInf: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnKlDiv: [
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "target", false, false],
@@ -1547,6 +1588,11 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["const aclTensor*", "buffer", false, true],
     ["aclTensor*", "gradInput", true, false],
+  ],
+  aclnnLogSigmoidForward: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+    ["aclTensor*", "buffer", true, true],
   ],
   aclnnLogSoftmax: [
     ["const aclTensor*", "self", false, false],
@@ -1815,6 +1861,18 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "exponent", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnPrelu: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "weight", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnPreluBackward: [
+    ["const aclTensor*", "gradOutput", false, false],
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "weight", false, false],
+    ["aclTensor*", "gradInput", true, false],
+    ["aclTensor*", "gradWeight", true, false],
+  ],
   aclnnProd: [
     ["const aclTensor*", "self", false, false],
     ["aclDataType", "dtype", false, false],
@@ -1878,6 +1936,17 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["const aclIntArray*", "repeats", false, false],
     ["aclTensor*", "out", true, false],
+  ],
+  aclnnReplicationPad2d: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclIntArray*", "padding", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnReplicationPad2dBackward: [
+    ["const aclTensor*", "gradOutput", false, false],
+    ["const aclTensor*", "self", false, false],
+    ["const aclIntArray*", "padding", false, false],
+    ["aclTensor*", "gradInput", true, false],
   ],
   aclnnRmsNorm: [
     ["const aclTensor*", "x", false, false],
@@ -2823,6 +2892,22 @@ export const FORMS: Readonly<Record<string, Form>> = {
   is_finite: {
     name: "is_finite",
     operator: "aclnnIsFinite",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "bool", scalars: [] } },
+    choices: {},
+  },
+  isneginf: {
+    name: "isneginf",
+    operator: "aclnnIsNegInf",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "bool", scalars: [] } },
+    choices: {},
+  },
+  isposinf: {
+    name: "isposinf",
+    operator: "aclnnIsPosInf",
     inputs: ["self"],
     attributes: {  },
     outputs: { out: { shape: "broadcast", dtype: "bool", scalars: [] } },

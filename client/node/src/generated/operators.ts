@@ -793,6 +793,24 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Whether elements are negative infinity. By aclnnIsNegInf.
+   */
+  isneginf<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("isneginf", [self], options);
+  }
+
+  /**
+   * Whether elements are positive infinity. By aclnnIsPosInf.
+   */
+  isposinf<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("isposinf", [self], options);
+  }
+
+  /**
    * Divergence of probabilities from others, whose logarithms are given. By aclnnKlDiv.
    *
    * Defaults: reduction "mean", logTarget false.

@@ -184,6 +184,59 @@ export function aclnnAdd(
 }
 
 /**
+ * Sum of the products of the matrices of two batches, scaled, added to a scaled matrix.
+ *
+ * $$out = beta \cdot self + alpha \cdot \sum_b (batch1_b \cdot batch2_b)$$
+ *
+ * - self broadcasts to one product. It is not read where beta is 0.
+ * - Everything is computed in FLOAT; the result is rounded once, to the type of out.
+ * - cubeMathType 2 (USE_FP16) rounds the factors to FLOAT16 first; all else makes no difference
+ *   here.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnAddbmm (hicann/ops-nn, matmul/batch_mat_mul_v3); the
+ * order of
+ * checks is that of aclnnAddmm.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param batch1 const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param batch2 const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param beta const aclScalar*.
+ * @param alpha const aclScalar*.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param cubeMathType int8_t.
+ */
+export function aclnnAddbmmGetWorkspaceSize(
+  self: TensorLike,
+  batch1: TensorLike,
+  batch2: TensorLike,
+  beta: ScalarLike,
+  alpha: ScalarLike,
+  out: TensorLike,
+  cubeMathType: number,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAddbmmGetWorkspaceSize(
+  named: { self: TensorLike; batch1: TensorLike; batch2: TensorLike; beta: ScalarLike; alpha: ScalarLike; out: TensorLike; cubeMathType: number },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAddbmmGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAddbmm", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAddbmm(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAddbmm", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * A tensor plus the scaled quotient of two others.
  *
  * $$out = self + value \cdot \frac{tensor1}{tensor2}$$
@@ -328,6 +381,58 @@ export function aclnnAddmm(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnAddmm", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Product of a matrix and a vector, scaled, added to a scaled vector.
+ *
+ * $$out = beta \cdot self + alpha \cdot (mat \cdot vec)$$
+ *
+ * - self broadcasts to the product. It is not read where beta is 0.
+ * - Everything is computed in FLOAT; the result is rounded once, to the type of out.
+ * - cubeMathType is as for aclnnMm. Where nothing is summed, the product is 0.
+ * - Deterministic for a given number of threads of the processor's library of linear algebra.
+ *
+ * Source: the public documentation of aclnnAddmv (hicann/ops-nn, matmul/addmv); the order of
+ * checks is that
+ * of aclnnAddmm.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param mat const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param vec const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param alpha const aclScalar*.
+ * @param beta const aclScalar*.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param cubeMathType int8_t.
+ */
+export function aclnnAddmvGetWorkspaceSize(
+  self: TensorLike,
+  mat: TensorLike,
+  vec: TensorLike,
+  alpha: ScalarLike,
+  beta: ScalarLike,
+  out: TensorLike,
+  cubeMathType: number,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAddmvGetWorkspaceSize(
+  named: { self: TensorLike; mat: TensorLike; vec: TensorLike; alpha: ScalarLike; beta: ScalarLike; out: TensorLike; cubeMathType: number },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAddmvGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAddmv", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAddmv(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAddmv", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -2021,6 +2126,105 @@ export function aclnnCat(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnCat", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Distances of each row of a matrix to each row of another.
+ *
+ * $$out_{i,j} = \left(\sum_k |x1_{i,k} - x2_{j,k}|^p\right)^{1 / p}$$
+ *
+ * - For p = 0 it is how many elements differ, for an infinite p the largest difference.
+ * - Dimensions before the last two broadcast. compute_mode makes no difference: rows are always
+ *   subtracted.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnCdist (hicann/ops-nn); the order of checks is not
+ * documented.
+ *
+ * @param x1 const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param p float.
+ * @param compute_mode int64_t.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnCdistGetWorkspaceSize(
+  x1: TensorLike,
+  x2: TensorLike,
+  p: number,
+  compute_mode: number | bigint,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnCdistGetWorkspaceSize(
+  named: { x1: TensorLike; x2: TensorLike; p: number; compute_mode: number | bigint; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnCdistGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnCdist", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnCdist(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnCdist", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of the distances of each row of a matrix to each row of another, for the first matrix.
+ *
+ * $$out_{i,k} = \sum_j grad_{i,j} \cdot \mathrm{sign}(d) \cdot
+ * \left(\frac{|d|}{cdist_{i,j}}\right)^
+ * {p - 1} \qquad d = x1_{i,k} - x2_{j,k}$$
+ *
+ * - Equal rows give 0, as do all for p = 0. For an infinite p, the largest differences give grad.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnCdistBackward (hicann/ops-nn); the order of checks is
+ * not
+ * documented.
+ *
+ * @param grad const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param x1 const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param x2 const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param cdist const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param p float.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnCdistBackwardGetWorkspaceSize(
+  grad: TensorLike,
+  x1: TensorLike,
+  x2: TensorLike,
+  cdist: TensorLike,
+  p: number,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnCdistBackwardGetWorkspaceSize(
+  named: { grad: TensorLike; x1: TensorLike; x2: TensorLike; cdist: TensorLike; p: number; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnCdistBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnCdistBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnCdistBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnCdistBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -10686,6 +10890,84 @@ export function aclnnIsFinite(
 }
 
 /**
+ * Whether elements are negative infinity.
+ *
+ * $$out = \begin{cases} 1 & self = -\infty \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - The result, 1 or 0, is cast to the type of out.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnIsNegInf, and for the order of checks its host
+ * code (hicann/ops-math, math/is_inf).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor* of BOOL.
+ */
+export function aclnnIsNegInfGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnIsNegInfGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnIsNegInfGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnIsNegInf", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnIsNegInf(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnIsNegInf", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Whether elements are positive infinity.
+ *
+ * $$out = \begin{cases} 1 & self = \infty \\ 0 & \text{otherwise} \end{cases}$$
+ *
+ * - The result, 1 or 0, is cast to the type of out.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnIsPosInf, and for the order of checks its host
+ * code (hicann/ops-math, math/is_inf).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor* of BOOL.
+ */
+export function aclnnIsPosInfGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnIsPosInfGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnIsPosInfGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnIsPosInf", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnIsPosInf(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnIsPosInf", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Divergence of probabilities from others, whose logarithms are given.
  *
  * $$out = \begin{cases} target \cdot (\ln target - self) & \neg logTarget \\ e^{target}
@@ -11690,6 +11972,50 @@ export function aclnnLogSigmoidBackward(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnLogSigmoidBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Logarithm of each element's logistic function, for training.
+ *
+ * $$out = -\ln(1 + e^{-self})$$
+ *
+ * - It does not overflow. buffer, for the gradient, is not written, as aclnnLogSigmoidBackward
+ *   needs none.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnLogSigmoidForward (hicann/ops-nn, activation); the
+ * order of
+ * checks is that of its like.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param buffer output aclTensor* of FLOAT, FLOAT16, BF16, may be None.
+ */
+export function aclnnLogSigmoidForwardGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  buffer: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLogSigmoidForwardGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike; buffer: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLogSigmoidForwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnLogSigmoidForward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnLogSigmoidForward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnLogSigmoidForward", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -13742,6 +14068,97 @@ export function aclnnPowTensorTensor(
 }
 
 /**
+ * Each element, with the negative ones scaled by a number of their channel.
+ *
+ * $$out = \begin{cases} self & self > 0 \\ weight \cdot self & \text{otherwise} \end{cases}$$
+ *
+ * - weight has one element for all, or one for each channel, which is dimension 1.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ *
+ * Source: the public documentation of aclnnPrelu (hicann/ops-nn, activation); the order of checks
+ * is not
+ * documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param weight const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnPreluGetWorkspaceSize(
+  self: TensorLike,
+  weight: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnPreluGetWorkspaceSize(
+  named: { self: TensorLike; weight: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnPreluGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnPrelu", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnPrelu(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnPrelu", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradients of the positive part with a learned slope: of its input and of the slope.
+ *
+ * $$gradInput = gradOutput \cdot \begin{cases} 1 & self > 0 \\ weight & \text{otherwise}
+ * \end{cases}
+ * \qquad gradWeight = \sum_{self \le 0} gradOutput \cdot self$$
+ *
+ * - The sum is over the elements of a channel, or over all where weight has one element.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnPreluBackward (hicann/ops-nn, activation); the order of
+ * checks
+ * is not documented.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param weight const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param gradInput output aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param gradWeight output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnPreluBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  weight: TensorLike,
+  gradInput: TensorLike,
+  gradWeight: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnPreluBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; weight: TensorLike; gradInput: TensorLike; gradWeight: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnPreluBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnPreluBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnPreluBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnPreluBackward", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Product of all elements.
  *
  * - Elements are cast to dtype first. Floats are multiplied in DOUBLE; integers overflow.
@@ -14260,6 +14677,93 @@ export function aclnnRepeat(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnRepeat", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Planes with the elements of their edges again outside of them.
+ *
+ * padding is left, right, top and bottom.
+ *
+ * - Planes are the last two dimensions of three or four.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnReplicationPad2d (hicann/ops-nn); the order of checks
+ * is not
+ * documented.
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param padding const aclIntArray*.
+ * @param out output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnReplicationPad2dGetWorkspaceSize(
+  self: TensorLike,
+  padding: Iterable<number | bigint>,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnReplicationPad2dGetWorkspaceSize(
+  named: { self: TensorLike; padding: Iterable<number | bigint>; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnReplicationPad2dGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnReplicationPad2d", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnReplicationPad2d(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnReplicationPad2d", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Gradient of planes with the elements of their edges again outside of them.
+ *
+ * Every element gets the sum of the gradients of all places that it is at.
+ *
+ * - Planes are the last two dimensions of three or four.
+ * - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
+ * - Deterministic, at any number of threads.
+ *
+ * Source: the public documentation of aclnnReplicationPad2dBackward (hicann/ops-nn); the order of
+ * checks is
+ * not documented.
+ *
+ * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
+ * @param padding const aclIntArray*.
+ * @param gradInput output aclTensor* of FLOAT, FLOAT16, BF16.
+ */
+export function aclnnReplicationPad2dBackwardGetWorkspaceSize(
+  gradOutput: TensorLike,
+  self: TensorLike,
+  padding: Iterable<number | bigint>,
+  gradInput: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnReplicationPad2dBackwardGetWorkspaceSize(
+  named: { gradOutput: TensorLike; self: TensorLike; padding: Iterable<number | bigint>; gradInput: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnReplicationPad2dBackwardGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnReplicationPad2dBackward", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnReplicationPad2dBackward(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnReplicationPad2dBackward", workspace, workspaceSize, executor, stream);
 }
 
 /**
