@@ -80,6 +80,94 @@ def aclnnAbs(
     execute("aclnnAbs", workspace, workspaceSize, executor, stream)
 
 
+def aclnnAcosGetWorkspaceSize(
+    input: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Angle between 0 and π of which each element is the cosine.
+
+    $$out = \\arccos input$$
+
+    - Beyond 1 and -1 it is NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnAcos (hicann/ops-math, math/acos).
+
+    Args:
+        input: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnAcos",
+        (
+            input,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAcos(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAcos", workspace, workspaceSize, executor, stream)
+
+
+def aclnnAcoshGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Number of which each element is the hyperbolic cosine.
+
+    $$out = \\text{arcosh}\\ self$$
+
+    - Real numbers below 1 give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnAcosh (hicann/ops-math, math/acosh).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnAcosh",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAcosh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAcosh", workspace, workspaceSize, executor, stream)
+
+
 def aclnnAdaptiveAvgPool2dGetWorkspaceSize(
     self: TensorLike,
     outputSize: Sequence[int],
@@ -1184,6 +1272,180 @@ def aclnnArgsort(
     execute("aclnnArgsort", workspace, workspaceSize, executor, stream)
 
 
+def aclnnAsinGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Angle between -π/2 and π/2 of which each element is the sine.
+
+    $$out = \\arcsin self$$
+
+    - Beyond 1 and -1 it is NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnAsin (hicann/ops-math, math/asin).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnAsin",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAsin(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAsin", workspace, workspaceSize, executor, stream)
+
+
+def aclnnAsinhGetWorkspaceSize(
+    input: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Number of which each element is the hyperbolic sine.
+
+    $$out = \\text{arsinh}\\ input$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnAsinh (hicann/ops-math, math/asinh).
+
+    Args:
+        input: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnAsinh",
+        (
+            input,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAsinh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAsinh", workspace, workspaceSize, executor, stream)
+
+
+def aclnnAtanGetWorkspaceSize(
+    input: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Angle between -π/2 and π/2 of which each element is the tangent.
+
+    $$out = \\arctan input$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnAtan (hicann/ops-math, math/atan).
+
+    Args:
+        input: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnAtan",
+        (
+            input,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAtan(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAtan", workspace, workspaceSize, executor, stream)
+
+
+def aclnnAtanhGetWorkspaceSize(
+    input: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Number of which each element is the hyperbolic tangent.
+
+    $$out = \\text{artanh}\\ input$$
+
+    - 1 and -1 give infinity; real numbers beyond give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnAtanh (hicann/ops-math, math/atanh).
+
+    Args:
+        input: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnAtanh",
+        (
+            input,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnAtanh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnAtanh", workspace, workspaceSize, executor, stream)
+
+
 def aclnnAvgPool2dGetWorkspaceSize(
     self: TensorLike,
     kernelSize: Sequence[int],
@@ -2024,8 +2286,8 @@ def aclnnBitwiseAndScalarGetWorkspaceSize(
       then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnBitwiseAndScalar, and for the order of checks its
-    host code (hicann/ops-math, math/bitwise_and).
+    Source: the public documentation of aclnnBitwiseAndScalar (hicann/ops-math,
+    math/bitwise_and).
 
     Args:
         self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
@@ -2117,8 +2379,7 @@ def aclnnBitwiseNotGetWorkspaceSize(
       then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnBitwiseNot, and for the order of checks its host
-    code (hicann/ops-math, math/bitwise_not).
+    Source: the public documentation of aclnnBitwiseNot (hicann/ops-math, math/bitwise_not).
 
     Args:
         self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
@@ -2162,8 +2423,8 @@ def aclnnBitwiseOrScalarGetWorkspaceSize(
       then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnBitwiseOrScalar, and for the order of checks its
-    host code (hicann/ops-math, math/bitwise_or).
+    Source: the public documentation of aclnnBitwiseOrScalar (hicann/ops-math,
+    math/bitwise_or).
 
     Args:
         self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
@@ -2209,8 +2470,8 @@ def aclnnBitwiseOrTensorGetWorkspaceSize(
       then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnBitwiseOrTensor, and for the order of checks its
-    host code (hicann/ops-math, math/bitwise_or).
+    Source: the public documentation of aclnnBitwiseOrTensor (hicann/ops-math,
+    math/bitwise_or).
 
     Args:
         self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
@@ -2256,8 +2517,8 @@ def aclnnBitwiseXorScalarGetWorkspaceSize(
       then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnBitwiseXorScalar, and for the order of checks its
-    host code (hicann/ops-math, math/bitwise_xor).
+    Source: the public documentation of aclnnBitwiseXorScalar (hicann/ops-math,
+    math/bitwise_xor).
 
     Args:
         self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
@@ -2303,8 +2564,8 @@ def aclnnBitwiseXorTensorGetWorkspaceSize(
       then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnBitwiseXorTensor, and for the order of checks its
-    host code (hicann/ops-math, math/bitwise_xor).
+    Source: the public documentation of aclnnBitwiseXorTensor (hicann/ops-math,
+    math/bitwise_xor).
 
     Args:
         self: const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
@@ -2496,7 +2757,7 @@ def aclnnCdistBackwardGetWorkspaceSize(
     repeatable: bool = False,
     context: Context | None = None,
 ) -> tuple[int, Executor]:
-    """Gradient of the distances of each row of a matrix to each row of another, for the first matrix.
+    """Gradient of the distances of rows of one matrix to rows of another, for the first matrix.
 
     $$out_{i,k} = \\sum_j grad_{i,j} \\cdot \\mathrm{sign}(d) \\cdot
     \\left(\\frac{|d|}{cdist_{i,j}}\\right)^
@@ -2701,8 +2962,8 @@ def aclnnClampMaxTensorGetWorkspaceSize(
       then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnClampMaxTensor, and for the order of checks its
-    host code (hicann/ops-math, conversion/clip_by_value).
+    Source: the public documentation of aclnnClampMaxTensor (hicann/ops-math,
+    conversion/clip_by_value).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
@@ -2748,8 +3009,8 @@ def aclnnClampMinGetWorkspaceSize(
       then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnClampMin, and for the order of checks its host
-    code (hicann/ops-math, conversion/clip_by_value).
+    Source: the public documentation of aclnnClampMin (hicann/ops-math,
+    conversion/clip_by_value).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
@@ -2795,8 +3056,8 @@ def aclnnClampMinTensorGetWorkspaceSize(
       then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnClampMinTensor, and for the order of checks its
-    host code (hicann/ops-math, conversion/clip_by_value).
+    Source: the public documentation of aclnnClampMinTensor (hicann/ops-math,
+    conversion/clip_by_value).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
@@ -3181,6 +3442,49 @@ def aclnnCos(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnCos", workspace, workspaceSize, executor, stream)
+
+
+def aclnnCoshGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Hyperbolic cosine of each element.
+
+    $$out = \\cosh self$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnCosh (hicann/ops-math, math/cosh).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnCosh",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnCosh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnCosh", workspace, workspaceSize, executor, stream)
 
 
 def aclnnCummaxGetWorkspaceSize(
@@ -4256,6 +4560,49 @@ def aclnnExp(
     execute("aclnnExp", workspace, workspaceSize, executor, stream)
 
 
+def aclnnExp2GetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Power of 2 of each element.
+
+    $$out = 2^{self}$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnExp2 (hicann/ops-math, math/exp2).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnExp2",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnExp2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnExp2", workspace, workspaceSize, executor, stream)
+
+
 def aclnnExpandGetWorkspaceSize(
     self: TensorLike,
     size: Sequence[int],
@@ -5175,8 +5522,7 @@ def aclnnFmodScalarGetWorkspaceSize(
       then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnFmodScalar, and for the order of checks its host
-    code (hicann/ops-math, math/mod).
+    Source: the public documentation of aclnnFmodScalar (hicann/ops-math, math/mod).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
@@ -6998,6 +7344,49 @@ def aclnnForeachZeroInplace(
     execute("aclnnForeachZeroInplace", workspace, workspaceSize, executor, stream)
 
 
+def aclnnFracGetWorkspaceSize(
+    input: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """What is left of each element without its whole part.
+
+    $$out = input - trunc(input)$$
+
+    - It has the sign of the element; of integers it is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnFrac (hicann/ops-math, math/frac).
+
+    Args:
+        input: const aclTensor* of FLOAT, FLOAT16, BF16, INT8, INT16, INT32, INT64, UINT8.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnFrac",
+        (
+            input,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnFrac(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnFrac", workspace, workspaceSize, executor, stream)
+
+
 def aclnnGatherGetWorkspaceSize(
     self: TensorLike,
     dim: int,
@@ -8475,6 +8864,84 @@ def aclnnIndexSelect(
     execute("aclnnIndexSelect", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceAcosGetWorkspaceSize(
+    inputRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: angle between 0 and π of which each element is the cosine.
+
+    $$inputRef = \\arccos inputRef$$
+
+    - Beyond 1 and -1 it is NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceAcos (hicann/ops-math, math/acos).
+
+    Args:
+        inputRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceAcos",
+        (inputRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceAcos(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceAcos", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceAcoshGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: number of which each element is the hyperbolic cosine.
+
+    $$selfRef = \\text{arcosh}\\ selfRef$$
+
+    - Real numbers below 1 give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceAcosh (hicann/ops-math, math/acosh).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceAcosh",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceAcosh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceAcosh", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceAddGetWorkspaceSize(
     selfRef: TensorLike,
     other: TensorLike,
@@ -8683,6 +9150,160 @@ def aclnnInplaceAdds(
     execute("aclnnInplaceAdds", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceAsinGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: angle between -π/2 and π/2 of which each element is the sine.
+
+    $$selfRef = \\arcsin selfRef$$
+
+    - Beyond 1 and -1 it is NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceAsin (hicann/ops-math, math/asin).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceAsin",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceAsin(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceAsin", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceAsinhGetWorkspaceSize(
+    inputRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: number of which each element is the hyperbolic sine.
+
+    $$inputRef = \\text{arsinh}\\ inputRef$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceAsinh (hicann/ops-math, math/asinh).
+
+    Args:
+        inputRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceAsinh",
+        (inputRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceAsinh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceAsinh", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceAtanGetWorkspaceSize(
+    inputRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: angle between -π/2 and π/2 of which each element is the tangent.
+
+    $$inputRef = \\arctan inputRef$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceAtan (hicann/ops-math, math/atan).
+
+    Args:
+        inputRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceAtan",
+        (inputRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceAtan(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceAtan", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceAtanhGetWorkspaceSize(
+    inputRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: number of which each element is the hyperbolic tangent.
+
+    $$inputRef = \\text{artanh}\\ inputRef$$
+
+    - 1 and -1 give infinity; real numbers beyond give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceAtanh (hicann/ops-math, math/atanh).
+
+    Args:
+        inputRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceAtanh",
+        (inputRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceAtanh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceAtanh", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceBernoulliGetWorkspaceSize(
     selfRef: TensorLike,
     prob: ScalarLike,
@@ -8801,8 +9422,8 @@ def aclnnInplaceBitwiseAndScalarGetWorkspaceSize(
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
-    Source: the public documentation of aclnnInplaceBitwiseAndScalar, and for the order of
-    checks its host code (hicann/ops-math, math/bitwise_and).
+    Source: the public documentation of aclnnInplaceBitwiseAndScalar (hicann/ops-math,
+    math/bitwise_and).
 
     Args:
         selfRef: output const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32,
@@ -8895,8 +9516,8 @@ def aclnnInplaceBitwiseOrScalarGetWorkspaceSize(
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
-    Source: the public documentation of aclnnInplaceBitwiseOrScalar, and for the order of
-    checks its host code (hicann/ops-math, math/bitwise_or).
+    Source: the public documentation of aclnnInplaceBitwiseOrScalar (hicann/ops-math,
+    math/bitwise_or).
 
     Args:
         selfRef: output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
@@ -8942,8 +9563,8 @@ def aclnnInplaceBitwiseOrTensorGetWorkspaceSize(
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
-    Source: the public documentation of aclnnInplaceBitwiseOrTensor, and for the order of
-    checks its host code (hicann/ops-math, math/bitwise_or).
+    Source: the public documentation of aclnnInplaceBitwiseOrTensor (hicann/ops-math,
+    math/bitwise_or).
 
     Args:
         selfRef: output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
@@ -8989,8 +9610,8 @@ def aclnnInplaceBitwiseXorScalarGetWorkspaceSize(
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
-    Source: the public documentation of aclnnInplaceBitwiseXorScalar, and for the order of
-    checks its host code (hicann/ops-math, math/bitwise_xor).
+    Source: the public documentation of aclnnInplaceBitwiseXorScalar (hicann/ops-math,
+    math/bitwise_xor).
 
     Args:
         selfRef: output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
@@ -9036,8 +9657,8 @@ def aclnnInplaceBitwiseXorTensorGetWorkspaceSize(
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
-    Source: the public documentation of aclnnInplaceBitwiseXorTensor, and for the order of
-    checks its host code (hicann/ops-math, math/bitwise_xor).
+    Source: the public documentation of aclnnInplaceBitwiseXorTensor (hicann/ops-math,
+    math/bitwise_xor).
 
     Args:
         selfRef: output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
@@ -9168,8 +9789,8 @@ def aclnnInplaceClampMaxTensorGetWorkspaceSize(
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
-    Source: the public documentation of aclnnInplaceClampMaxTensor, and for the order of
-    checks its host code (hicann/ops-math, conversion/clip_by_value).
+    Source: the public documentation of aclnnInplaceClampMaxTensor (hicann/ops-math,
+    conversion/clip_by_value).
 
     Args:
         selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
@@ -9215,8 +9836,8 @@ def aclnnInplaceClampMinTensorGetWorkspaceSize(
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
-    Source: the public documentation of aclnnInplaceClampMinTensor, and for the order of
-    checks its host code (hicann/ops-math, conversion/clip_by_value).
+    Source: the public documentation of aclnnInplaceClampMinTensor (hicann/ops-math,
+    conversion/clip_by_value).
 
     Args:
         selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
@@ -9326,6 +9947,44 @@ def aclnnInplaceCos(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceCos", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceCoshGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: hyperbolic cosine of each element.
+
+    $$selfRef = \\cosh selfRef$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceCosh (hicann/ops-math, math/cosh).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceCosh",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceCosh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceCosh", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceDivGetWorkspaceSize(
@@ -9694,6 +10353,44 @@ def aclnnInplaceExp(
     execute("aclnnInplaceExp", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceExp2GetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: power of 2 of each element.
+
+    $$selfRef = 2^{selfRef}$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceExp2 (hicann/ops-math, math/exp2).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL.
+    """
+    return get_workspace_size(
+        "aclnnInplaceExp2",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceExp2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceExp2", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceExpm1GetWorkspaceSize(
     selfRef: TensorLike,
     *,
@@ -9926,8 +10623,7 @@ def aclnnInplaceFmodScalarGetWorkspaceSize(
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
-    Source: the public documentation of aclnnInplaceFmodScalar, and for the order of checks
-    its host code (hicann/ops-math, math/mod).
+    Source: the public documentation of aclnnInplaceFmodScalar (hicann/ops-math, math/mod).
 
     Args:
         selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
@@ -9999,6 +10695,44 @@ def aclnnInplaceFmodTensor(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceFmodTensor", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceFracGetWorkspaceSize(
+    inputRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: what is left of each element without its whole part.
+
+    $$inputRef = inputRef - trunc(inputRef)$$
+
+    - It has the sign of the element; of integers it is 0.
+    - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+      then cast to the type of the output.
+    - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceFrac (hicann/ops-math, math/frac).
+
+    Args:
+        inputRef: output aclTensor* of FLOAT, FLOAT16, BF16, INT8, INT16, INT32, INT64, UINT8.
+    """
+    return get_workspace_size(
+        "aclnnInplaceFrac",
+        (inputRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceFrac(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceFrac", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceGeScalarGetWorkspaceSize(
@@ -10386,8 +11120,7 @@ def aclnnInplaceLerpsGetWorkspaceSize(
     - selfRef is input and output; inputs that share memory with it otherwise are copied
       first.
 
-    Source: the public documentation of aclnnInplaceLerps, and for the order of checks its
-    host code (hicann/ops-math, math/lerp).
+    Source: the public documentation of aclnnInplaceLerps (hicann/ops-math, math/lerp).
 
     Args:
         selfRef: output aclTensor* of FLOAT, FLOAT16, BF16.
@@ -10456,6 +11189,45 @@ def aclnnInplaceLog(
     execute("aclnnInplaceLog", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceLog10GetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: logarithm to base 10 of each element.
+
+    $$selfRef = \\log_{10} selfRef$$
+
+    - 0 gives negative infinity; negative real numbers give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceLog10 (hicann/ops-math, math/log).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLog10",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLog10(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLog10", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceLog1pGetWorkspaceSize(
     selfRef: TensorLike,
     *,
@@ -10494,6 +11266,45 @@ def aclnnInplaceLog1p(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceLog1p", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceLog2GetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: logarithm to base 2 of each element.
+
+    $$selfRef = \\log_2 selfRef$$
+
+    - 0 gives negative infinity; negative real numbers give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceLog2 (hicann/ops-math, math/log).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceLog2",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceLog2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceLog2", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceLogicalAndGetWorkspaceSize(
@@ -11718,6 +12529,44 @@ def aclnnInplaceSin(
     execute("aclnnInplaceSin", workspace, workspaceSize, executor, stream)
 
 
+def aclnnInplaceSinhGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: hyperbolic sine of each element.
+
+    $$selfRef = \\sinh selfRef$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceSinh (hicann/ops-math, math/sinh).
+
+    Args:
+        selfRef: output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceSinh",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceSinh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceSinh", workspace, workspaceSize, executor, stream)
+
+
 def aclnnInplaceSqrtGetWorkspaceSize(
     self: TensorLike,
     *,
@@ -11860,6 +12709,44 @@ def aclnnInplaceSubs(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnInplaceSubs", workspace, workspaceSize, executor, stream)
+
+
+def aclnnInplaceTanGetWorkspaceSize(
+    selfRef: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """In place: tangent of each element.
+
+    $$selfRef = \\tan selfRef$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+
+    Source: the public documentation of aclnnInplaceTan (hicann/ops-math, math/tan).
+
+    Args:
+        selfRef: output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+            UINT8, BOOL, COMPLEX64, COMPLEX128.
+    """
+    return get_workspace_size(
+        "aclnnInplaceTan",
+        (selfRef,),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnInplaceTan(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnInplaceTan", workspace, workspaceSize, executor, stream)
 
 
 def aclnnInplaceTanhGetWorkspaceSize(
@@ -12968,8 +13855,7 @@ def aclnnLerpsGetWorkspaceSize(
       then cast to the type of the output.
     - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
 
-    Source: the public documentation of aclnnLerps, and for the order of checks its host code
-    (hicann/ops-math, math/lerp).
+    Source: the public documentation of aclnnLerps (hicann/ops-math, math/lerp).
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -13149,6 +14035,50 @@ def aclnnLog(
     execute("aclnnLog", workspace, workspaceSize, executor, stream)
 
 
+def aclnnLog10GetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Logarithm to base 10 of each element.
+
+    $$out = \\log_{10} self$$
+
+    - 0 gives negative infinity; negative real numbers give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnLog10 (hicann/ops-math, math/log).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnLog10",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnLog10(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnLog10", workspace, workspaceSize, executor, stream)
+
+
 def aclnnLog1pGetWorkspaceSize(
     self: TensorLike,
     out: TensorLike,
@@ -13192,6 +14122,50 @@ def aclnnLog1p(
 ) -> None:
     """Phase two: queues the computation on a stream."""
     execute("aclnnLog1p", workspace, workspaceSize, executor, stream)
+
+
+def aclnnLog2GetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Logarithm to base 2 of each element.
+
+    $$out = \\log_2 self$$
+
+    - 0 gives negative infinity; negative real numbers give NaN.
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnLog2 (hicann/ops-math, math/log).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output const aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnLog2",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnLog2(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnLog2", workspace, workspaceSize, executor, stream)
 
 
 def aclnnLogSigmoidGetWorkspaceSize(
@@ -15479,8 +16453,7 @@ def aclnnPowScalarTensorGetWorkspaceSize(
       then cast to the type of the output.
     - Input and output may be strided; the output may be the same memory as the input.
 
-    Source: the public documentation of aclnnPowScalarTensor, and for the order of checks its
-    host code (hicann/ops-math, math/pow).
+    Source: the public documentation of aclnnPowScalarTensor (hicann/ops-math, math/pow).
 
     Args:
         self: const aclScalar*.
@@ -17319,6 +18292,49 @@ def aclnnSin(
     execute("aclnnSin", workspace, workspaceSize, executor, stream)
 
 
+def aclnnSinhGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Hyperbolic sine of each element.
+
+    $$out = \\sinh self$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnSinh (hicann/ops-math, math/sinh).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnSinh",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnSinh(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnSinh", workspace, workspaceSize, executor, stream)
+
+
 def aclnnSliceGetWorkspaceSize(
     self: TensorLike,
     dim: int,
@@ -18284,6 +19300,49 @@ def aclnnSubs(
     execute("aclnnSubs", workspace, workspaceSize, executor, stream)
 
 
+def aclnnTanGetWorkspaceSize(
+    self: TensorLike,
+    out: TensorLike,
+    *,
+    repeatable: bool = False,
+    context: Context | None = None,
+) -> tuple[int, Executor]:
+    """Tangent of each element.
+
+    $$out = \\tan self$$
+
+    - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+      once to the common type of the inputs, then cast to the type of the output.
+    - Input and output may be strided; the output may be the same memory as the input.
+
+    Source: the public documentation of aclnnTan (hicann/ops-math, math/tan).
+
+    Args:
+        self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+            BOOL, COMPLEX64, COMPLEX128.
+        out: output aclTensor*.
+    """
+    return get_workspace_size(
+        "aclnnTan",
+        (
+            self,
+            out,
+        ),
+        repeatable=repeatable,
+        context=context,
+    )
+
+
+def aclnnTan(
+    workspace: Buffer | None,
+    workspaceSize: int,
+    executor: Executor,
+    stream: Stream | None = None,
+) -> None:
+    """Phase two: queues the computation on a stream."""
+    execute("aclnnTan", workspace, workspaceSize, executor, stream)
+
+
 def aclnnTanhGetWorkspaceSize(
     self: TensorLike,
     out: TensorLike,
@@ -18627,7 +19686,7 @@ def aclnnUnique2GetWorkspaceSize(
     repeatable: bool = False,
     context: Context | None = None,
 ) -> tuple[int, Executor]:
-    """Elements that differ from each other, in order; which of them each is; and how often they occur.
+    """Elements that differ, in order; which of them each is; and how often they occur.
 
     - They are in order, whether sorted is true or not. Each NaN differs from every other.
     - inverseOut is written if returnInverse is true, and also with returnCounts if it is not empty;
@@ -18688,7 +19747,7 @@ def aclnnUniqueConsecutiveGetWorkspaceSize(
     repeatable: bool = False,
     context: Context | None = None,
 ) -> tuple[int, Executor]:
-    """The first of each run of equal elements or slices; which run each is in; and how long runs are.
+    """The first of each run of equal elements or slices; the run of each; and their lengths.
 
     - dim is the dimension whose slices are compared; 1000 compares all elements, in C order.
     - Each NaN differs from its neighbours.
@@ -19188,6 +20247,28 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnAcos": (
+        """
+        aclnnStatus aclnnAcosGetWorkspaceSize(
+            const aclTensor* input,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnAcosh": (
+        """
+        aclnnStatus aclnnAcoshGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnAdaptiveAvgPool2d": (
         """
         aclnnStatus aclnnAdaptiveAvgPool2dGetWorkspaceSize(
@@ -19473,6 +20554,50 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             const aclTensor* self,
             int64_t dim,
             bool descending,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnAsin": (
+        """
+        aclnnStatus aclnnAsinGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnAsinh": (
+        """
+        aclnnStatus aclnnAsinhGetWorkspaceSize(
+            const aclTensor* input,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnAtan": (
+        """
+        aclnnStatus aclnnAtanGetWorkspaceSize(
+            const aclTensor* input,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnAtanh": (
+        """
+        aclnnStatus aclnnAtanhGetWorkspaceSize(
+            const aclTensor* input,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -19999,6 +21124,17 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnCosh": (
+        """
+        aclnnStatus aclnnCoshGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnCummax": (
         """
         aclnnStatus aclnnCummaxGetWorkspaceSize(
@@ -20266,6 +21402,17 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "aclnnExp": (
         """
         aclnnStatus aclnnExpGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnExp2": (
+        """
+        aclnnStatus aclnnExp2GetWorkspaceSize(
             const aclTensor* self,
             aclTensor* out,
             uint64_t* workspaceSize,
@@ -21081,6 +22228,17 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("x",),
         (),
     ),
+    "aclnnFrac": (
+        """
+        aclnnStatus aclnnFracGetWorkspaceSize(
+            const aclTensor* input,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnGather": (
         """
         aclnnStatus aclnnGatherGetWorkspaceSize(
@@ -21456,6 +22614,26 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnInplaceAcos": (
+        """
+        aclnnStatus aclnnInplaceAcosGetWorkspaceSize(
+            aclTensor* inputRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("inputRef",),
+        (),
+    ),
+    "aclnnInplaceAcosh": (
+        """
+        aclnnStatus aclnnInplaceAcoshGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceAdd": (
         """
         aclnnStatus aclnnInplaceAddGetWorkspaceSize(
@@ -21504,6 +22682,46 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceAsin": (
+        """
+        aclnnStatus aclnnInplaceAsinGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceAsinh": (
+        """
+        aclnnStatus aclnnInplaceAsinhGetWorkspaceSize(
+            aclTensor* inputRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("inputRef",),
+        (),
+    ),
+    "aclnnInplaceAtan": (
+        """
+        aclnnStatus aclnnInplaceAtanGetWorkspaceSize(
+            aclTensor* inputRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("inputRef",),
+        (),
+    ),
+    "aclnnInplaceAtanh": (
+        """
+        aclnnStatus aclnnInplaceAtanhGetWorkspaceSize(
+            aclTensor* inputRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("inputRef",),
         (),
     ),
     "aclnnInplaceBernoulli": (
@@ -21662,6 +22880,16 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("inputRef",),
         (),
     ),
+    "aclnnInplaceCosh": (
+        """
+        aclnnStatus aclnnInplaceCoshGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceDiv": (
         """
         aclnnStatus aclnnInplaceDivGetWorkspaceSize(
@@ -21750,6 +22978,16 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceExp2": (
+        """
+        aclnnStatus aclnnInplaceExp2GetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceExpm1": (
         """
         aclnnStatus aclnnInplaceExpm1GetWorkspaceSize(
@@ -21823,6 +23061,16 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclOpExecutor** executor);
         """,
         ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceFrac": (
+        """
+        aclnnStatus aclnnInplaceFracGetWorkspaceSize(
+            aclTensor* inputRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("inputRef",),
         (),
     ),
     "aclnnInplaceGeScalar": (
@@ -21936,10 +23184,30 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceLog10": (
+        """
+        aclnnStatus aclnnInplaceLog10GetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceLog1p": (
         """
         aclnnStatus aclnnInplaceLog1pGetWorkspaceSize(
             aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceLog2": (
+        """
+        aclnnStatus aclnnInplaceLog2GetWorkspaceSize(
+            const aclTensor* selfRef,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -22248,6 +23516,16 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("selfRef",),
         (),
     ),
+    "aclnnInplaceSinh": (
+        """
+        aclnnStatus aclnnInplaceSinhGetWorkspaceSize(
+            aclTensor* selfRef,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
     "aclnnInplaceSqrt": (
         """
         aclnnStatus aclnnInplaceSqrtGetWorkspaceSize(
@@ -22276,6 +23554,16 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             aclTensor* selfRef,
             const aclScalar* other,
             const aclScalar* alpha,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("selfRef",),
+        (),
+    ),
+    "aclnnInplaceTan": (
+        """
+        aclnnStatus aclnnInplaceTanGetWorkspaceSize(
+            const aclTensor* selfRef,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -22611,11 +23899,33 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnLog10": (
+        """
+        aclnnStatus aclnnLog10GetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnLog1p": (
         """
         aclnnStatus aclnnLog1pGetWorkspaceSize(
             const aclTensor* self,
             aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnLog2": (
+        """
+        aclnnStatus aclnnLog2GetWorkspaceSize(
+            const aclTensor* self,
+            const aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
         """,
@@ -23670,6 +24980,17 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("out",),
         (),
     ),
+    "aclnnSinh": (
+        """
+        aclnnStatus aclnnSinhGetWorkspaceSize(
+            const aclTensor* self,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
     "aclnnSlice": (
         """
         aclnnStatus aclnnSliceGetWorkspaceSize(
@@ -23905,6 +25226,17 @@ SIGNATURES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
             const aclTensor* self,
             const aclScalar* other,
             const aclScalar* alpha,
+            aclTensor* out,
+            uint64_t* workspaceSize,
+            aclOpExecutor** executor);
+        """,
+        ("out",),
+        (),
+    ),
+    "aclnnTan": (
+        """
+        aclnnStatus aclnnTanGetWorkspaceSize(
+            const aclTensor* self,
             aclTensor* out,
             uint64_t* workspaceSize,
             aclOpExecutor** executor);
@@ -24170,6 +25502,22 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "promoted")},
         {},
     ),
+    "acos": Pythonic(
+        "acos",
+        "aclnnAcos",
+        ("input",),
+        {},
+        {"out": Result("broadcast", "floating")},
+        {},
+    ),
+    "acosh": Pythonic(
+        "acosh",
+        "aclnnAcosh",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "floating")},
+        {},
+    ),
     "add": Pythonic(
         "add",
         "aclnnAdd",
@@ -24280,6 +25628,38 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {"dim": -1, "descending": False},
         {"out": Result("same", "index")},
+        {},
+    ),
+    "asin": Pythonic(
+        "asin",
+        "aclnnAsin",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "floating")},
+        {},
+    ),
+    "asinh": Pythonic(
+        "asinh",
+        "aclnnAsinh",
+        ("input",),
+        {},
+        {"out": Result("broadcast", "floating")},
+        {},
+    ),
+    "atan": Pythonic(
+        "atan",
+        "aclnnAtan",
+        ("input",),
+        {},
+        {"out": Result("broadcast", "floating")},
+        {},
+    ),
+    "atanh": Pythonic(
+        "atanh",
+        "aclnnAtanh",
+        ("input",),
+        {},
+        {"out": Result("broadcast", "floating")},
         {},
     ),
     "batch_matmul": Pythonic(
@@ -24466,6 +25846,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "floating")},
         {},
     ),
+    "cosh": Pythonic(
+        "cosh",
+        "aclnnCosh",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "floating")},
+        {},
+    ),
     "cummax": Pythonic(
         "cummax",
         "aclnnCummax",
@@ -24586,6 +25974,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "floating")},
         {},
     ),
+    "exp2": Pythonic(
+        "exp2",
+        "aclnnExp2",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "floating")},
+        {},
+    ),
     "expand": Pythonic(
         "expand",
         "aclnnExpand",
@@ -24640,6 +26036,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {"other": 1},
         {"out": Result("broadcast", "promoted", scalars=("other",))},
+        {},
+    ),
+    "frac": Pythonic(
+        "frac",
+        "aclnnFrac",
+        ("input",),
+        {},
+        {"out": Result("broadcast", "promoted")},
         {},
     ),
     "gather_v2": Pythonic(
@@ -24914,9 +26318,25 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "floating")},
         {},
     ),
+    "log10": Pythonic(
+        "log10",
+        "aclnnLog10",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "floating")},
+        {},
+    ),
     "log1p": Pythonic(
         "log1p",
         "aclnnLog1p",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "floating")},
+        {},
+    ),
+    "log2": Pythonic(
+        "log2",
+        "aclnnLog2",
         ("self",),
         {},
         {"out": Result("broadcast", "floating")},
@@ -25370,6 +26790,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         {"out": Result("broadcast", "floating")},
         {},
     ),
+    "sinh": Pythonic(
+        "sinh",
+        "aclnnSinh",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "floating")},
+        {},
+    ),
     "slice": Pythonic(
         "slice",
         "aclnnSlice",
@@ -25496,6 +26924,14 @@ PYTHONIC: Mapping[str, Pythonic] = {
         ("self",),
         {"other": 1, "alpha": 1},
         {"out": Result("broadcast", "promoted", scalars=("other",))},
+        {},
+    ),
+    "tan": Pythonic(
+        "tan",
+        "aclnnTan",
+        ("self",),
+        {},
+        {"out": Result("broadcast", "floating")},
         {},
     ),
     "tanh": Pythonic(

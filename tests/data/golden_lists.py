@@ -174,9 +174,11 @@ def _step(kind: str, done: int, *, maximize: bool, amsgrad: bool) -> None:
 _TWINS = (
     "Ceil Erf Exp Expm1 Floor Log Log1p Neg Rsqrt Sin Tanh Trunc Sigmoid LeakyRelu Reciprocal Round "
     "Sqrt Cos EqScalar EqTensor GeScalar GeTensor GtScalar GtTensor LeScalar LeTensor LtScalar LtTensor "
-    "NeScalar NeTensor"
+    "NeScalar NeTensor Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Log2 Log10 Exp2 Frac"
 )
-_NAMES = {"Sqrt": "self", "Cos": "inputRef"}
+_NAMES = {"Sqrt": "self"} | dict.fromkeys(
+    ("Cos", "Acos", "Atan", "Asinh", "Atanh", "Frac"), "inputRef"
+)
 """First tensors that are not called selfRef."""
 
 

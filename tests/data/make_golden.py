@@ -64,6 +64,19 @@ UNARY: dict[str, tuple[Function, float, float]] = {
     "Cos": (torch.cos, -9, 9),
     "Tanh": (torch.tanh, -4, 4),
     "Erf": (torch.erf, -4.5, 4.5),
+    "Tan": (torch.tan, -1.2, 1.2),
+    "Asin": (torch.asin, -1, 1),
+    "Acos": (torch.acos, -1, 1),
+    "Atan": (torch.atan, -9, 9),
+    "Sinh": (torch.sinh, -4, 4),
+    "Cosh": (torch.cosh, -4, 4),
+    "Asinh": (torch.asinh, -9, 9),
+    "Acosh": (torch.acosh, 1.1, 9),
+    "Atanh": (torch.atanh, -0.9, 0.9),
+    "Log2": (torch.log2, 0.01, 9),
+    "Log10": (torch.log10, 0.01, 9),
+    "Exp2": (torch.exp2, -9, 9),
+    "Frac": (torch.frac, -9, 9),
     "Floor": (torch.floor, -9, 9),
     "Ceil": (torch.ceil, -9, 9),
     "Round": (torch.round, -9, 9),
@@ -74,10 +87,28 @@ UNARY: dict[str, tuple[Function, float, float]] = {
     "Silu": (functional.silu, -9, 9),
     "LogSigmoid": (functional.logsigmoid, -9, 9),
 }
-UNARY_NAMES = {"Cos": ("input", "out"), "Sign": ("self", "result")}
+UNARY_NAMES = {"Sign": ("self", "result")} | dict.fromkeys(
+    ("Cos", "Acos", "Atan", "Asinh", "Atanh", "Frac"), ("input", "out")
+)
 UNARY_MORE = {
     "INT32": ("Neg", "Log", "Sqrt", "Rsqrt", "Reciprocal", "Sin", "Cos", "Tanh", "Square", "Relu"),
-    "COMPLEX64": ("Neg", "Exp", "Log", "Sqrt", "Reciprocal", "Sin", "Cos", "Tanh", "Sigmoid"),
+    "COMPLEX64": (
+        "Tan",
+        "Sinh",
+        "Cosh",
+        "Asinh",
+        "Log2",
+        "Log10",
+        "Neg",
+        "Exp",
+        "Log",
+        "Sqrt",
+        "Reciprocal",
+        "Sin",
+        "Cos",
+        "Tanh",
+        "Sigmoid",
+    ),
     "DOUBLE": ("Exp", "Log", "Erf", "Tanh", "Sin", "Floor"),
 }
 

@@ -45,6 +45,13 @@ def _with_bits(make: Making) -> Values:
     return {"other": Scalar(True, "BOOL") if truth else Scalar(2, "INT32")}
 
 
+def _above_one(make: Making) -> Values:
+    own = make.numbers(*make.shape)
+    if make.dtype.kind in ("float", "complex"):
+        own = (own + 1).astype(make.numpy)
+    return {"self": own, "selfRef": own, "out": None}
+
+
 def _between(make: Making) -> Values:
     low, high = make.numbers(*make.shape[-1:]), make.numbers(*make.shape)
     own, out = make.numbers(*make.shape), make.out(*make.shape)
@@ -344,6 +351,8 @@ FURTHER: dict[str, Callable[[Making], Values]] = {
         _with_bits,
     ),
     "ClampTensor": _between,
+    "Acosh": _above_one,
+    "InplaceAcosh": _above_one,
     **{
         name.removeprefix("aclnn"): _of_list(name)
         for name in built_in()

@@ -82,7 +82,7 @@ def _value(
     operator: Operator, row: Parameter, shape: Shape, dtype: DType, generator: np.random.Generator
 ) -> Argument:
     if row.kind is Kind.TENSOR:
-        in_place = row.name in ("selfRef", "self")
+        in_place = row.name in ("selfRef", "self", "inputRef")
         if row.optional or (row.output and not in_place):
             return None
         if row.name == "condition":

@@ -35,7 +35,8 @@ _REFUSED = {
     "BOOL UINT8": ("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor"),
 }
 _OF_FLOATS = (
-    "Div Divs DivMod DivMods Cos Erf Exp Expm1 Log Log1p Reciprocal Rsqrt Sigmoid Sin Sqrt Tanh"
+    "Div Divs DivMod DivMods Cos Erf Exp Expm1 Log Log1p Reciprocal Rsqrt Sigmoid Sin Sqrt Tanh "
+    "Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Log2 Log10 Exp2"
 )
 NOT_FOR = {
     f"aclnn{form}{name}": set(types.split())

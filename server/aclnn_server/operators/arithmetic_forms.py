@@ -24,6 +24,7 @@ from aclnn_server.operators.common_type import CommonType, Meets
 from aclnn_server.operators.definition import Call, Family, Work, prototype
 from aclnn_server.operators.pointwise import (
     COMPLEX,
+    DOCUMENTED,
     FLOATS,
     INTEGERS,
     REAL,
@@ -122,6 +123,7 @@ LERPS = Row(
     follows=("weight",),
     types=FLOATS,
     out_types=FLOATS,
+    origin=DOCUMENTED,
     python="lerps",
     defaults={"weight": 0.5},
 )
@@ -155,6 +157,7 @@ POW_SCALAR_TENSOR = Row(
     scalars_first=True,
     extra=(Holds("self and exponent are not BOOL both", _check_not_truth),),
     const_out=True,
+    origin=DOCUMENTED,
     notes=(WRAPS, "A negative power of an integer is its reciprocal rounded to 0; of 0 it is 0."),
 )
 
@@ -171,6 +174,7 @@ CLAMP_MIN = Row(
     scalars=("clipValueMin",),
     types=_BOUNDED,
     notes=(_NAN,),
+    origin=DOCUMENTED,
     python="clamp_min",
     defaults={"clipValueMin": 0},
 )
@@ -183,6 +187,7 @@ CLAMP_MIN_TENSOR = Row(
     "ops-math, conversion/clip_by_value",
     types=_BOUNDED,
     notes=(_NAN,),
+    origin=DOCUMENTED,
     python="clamp_min_tensor",
 )
 CLAMP_MAX_TENSOR = Row(
@@ -194,6 +199,7 @@ CLAMP_MAX_TENSOR = Row(
     "ops-math, conversion/clip_by_value",
     types=_BOUNDED,
     notes=(_NAN,),
+    origin=DOCUMENTED,
     python="clamp_max_tensor",
 )
 

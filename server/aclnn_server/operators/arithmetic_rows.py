@@ -70,6 +70,8 @@ class Row:
     optional: Names = ()
     """aclScalars that may be null."""
     notes: Names = ()
+    origin: str = HOST_CODE
+    """What the formula and the checks were taken from."""
     python: str = ""
     """Name in Python."""
     defaults: Mapping[str, object] = field(default_factory=dict)
@@ -109,7 +111,7 @@ class Row:
     def text(self, *more: str) -> str:
         """The documentation."""
         rounding = f"{FLOATING} {ROUNDED}" if self.floating else ROUNDED
-        source = HOST_CODE.format(f"aclnn{self.name}", self.source)
+        source = self.origin.format(f"aclnn{self.name}", self.source)
         layout = BROADCAST if len(self.tensors) > 1 else STRIDED
         notes = (*self.notes, rounding, layout, *more)
         return described(self.summary, self.formula, *notes, source=source)

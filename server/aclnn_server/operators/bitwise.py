@@ -13,7 +13,13 @@ from aclnn_server.operators.arithmetic_kernels import with_scalar
 from aclnn_server.operators.arithmetic_rows import Row
 from aclnn_server.operators.definition import Family
 from aclnn_server.operators.layout_checks import WIDE_UNSIGNED
-from aclnn_server.operators.pointwise import INTEGERS, fixed, ufunc
+from aclnn_server.operators.pointwise import (
+    DOCUMENTED,
+    HOST_CODE,
+    INTEGERS,
+    fixed,
+    ufunc,
+)
 
 Array = npt.NDArray[Any]
 
@@ -50,6 +56,7 @@ class _Pair:
             types=_BITS,
             within=_BITS,
             notes=("BOOL: that of truth values.",),
+            origin=HOST_CODE if self.word == "And" else DOCUMENTED,
             python=f"bitwise_{self.word.lower()}",
         )
         with_number = Row(
@@ -63,6 +70,7 @@ class _Pair:
             types=_BITS,
             within=_BITS,
             notes=("BOOL: that of truth values.",),
+            origin=DOCUMENTED,
             python=f"bitwise_{self.word.lower()}_scalar",
             defaults={"other": 1},
         )
@@ -88,6 +96,7 @@ NOT = Row(
     "ops-math, math/bitwise_not",
     types=_BITS,
     notes=("BOOL: whether an element is not true.",),
+    origin=DOCUMENTED,
     python="bitwise_not",
 )
 NOT.define(BITWISE)

@@ -35,6 +35,7 @@ FAMILIES = (
     "activations:ACTIVATIONS",
     "further_activations:FURTHER_ACTIVATIONS",
     "comparison:COMPARISON",
+    "more_unary:MORE_UNARY",
     "in_place:IN_PLACE",
     "reductions:REDUCTIONS",
     "statistics:STATISTICS",

@@ -296,7 +296,7 @@ def _check_distinct(call: Call) -> None:
     ),
 )
 def unique2(call: Call) -> Work:
-    """Elements that differ from each other, in order; which of them each is; and how often they occur.
+    """Elements that differ, in order; which of them each is; and how often they occur.
 
     - They are in order, whether sorted is true or not. Each NaN differs from every other.
     - inverseOut is written if returnInverse is true, and also with returnCounts if it is not empty; countsOut
@@ -369,7 +369,7 @@ def _check_runs(call: Call) -> None:
     ),
 )
 def unique_consecutive(call: Call) -> Work:
-    """The first of each run of equal elements or slices; which run each is in; and how long runs are.
+    """The first of each run of equal elements or slices; the run of each; and their lengths.
 
     - dim is the dimension whose slices are compared; 1000 compares all elements, in C order.
     - Each NaN differs from its neighbours.

@@ -179,7 +179,7 @@ def cdist(call: Call) -> Work:
     ),
 )
 def cdist_backward(call: Call) -> Work:
-    """Gradient of the distances of each row of a matrix to each row of another, for the first matrix.
+    """Gradient of the distances of rows of one matrix to rows of another, for the first matrix.
 
     $$out_{i,k} = \\sum_j grad_{i,j} \\cdot \\mathrm{sign}(d) \\cdot \\left(\\frac{|d|}{cdist_{i,j}}\\right)^
     {p - 1} \\qquad d = x1_{i,k} - x2_{j,k}$$

@@ -17,6 +17,7 @@ from aclnn_server.operators.common_type import CommonType
 from aclnn_server.operators.comparison import COMPARISON
 from aclnn_server.operators.definition import Check, Family, Operator, prototype
 from aclnn_server.operators.layout_checks import SameFormat
+from aclnn_server.operators.more_unary import MORE_UNARY
 from aclnn_server.operators.pointwise import IN_PLACE as NOTE
 from aclnn_server.operators.pointwise import STRIDED, Pointwise
 from aclnn_server.operators.unary import UNARY
@@ -24,16 +25,20 @@ from aclnn_server.operators.unary import UNARY
 IN_PLACE = Family()
 
 _T = TypeVar("_T")
-_FAMILIES = (UNARY, ACTIVATIONS, COMPARISON)
+_FAMILIES = (UNARY, MORE_UNARY, ACTIVATIONS, COMPARISON)
 
 _PLAIN = (
     "Ceil", "Erf", "Exp", "Expm1", "Floor", "Log", "Log1p", "Neg", "Rsqrt", "Sin", "Tanh", "Trunc",
     "Sigmoid", "LeakyRelu", "GeScalar", "GeTensor", "GtScalar", "LeScalar", "LeTensor", "NeScalar",
-    "NeTensor",
+    "NeTensor", "Asin", "Sinh", "Cosh", "Acosh", "Log10", "Exp2",
 )  # fmt: skip
-_CONST = ("Reciprocal", "Round", "EqScalar", "EqTensor", "GtTensor", "LtScalar", "LtTensor")
+_CONST = (
+    "Reciprocal", "Round", "EqScalar", "EqTensor", "GtTensor", "LtScalar", "LtTensor", "Tan", "Log2",
+)  # fmt: skip
 """Those whose selfRef C declares const."""
-_NAMED = {"Sqrt": "self", "Cos": "inputRef"}
+_NAMED = {"Sqrt": "self"} | dict.fromkeys(
+    ("Cos", "Acos", "Atan", "Asinh", "Atanh", "Frac"), "inputRef"
+)
 """Those whose first tensor is called otherwise."""
 
 

@@ -156,6 +156,7 @@ BROADCAST = "Inputs broadcast to exactly the shape of the output, and may be str
 STRIDED = "Input and output may be strided; the output may be the same memory as the input."
 IN_PLACE = "{0} is input and output; inputs that share memory with it otherwise are copied first."
 WRAPS = "Integers wrap around."
+DOCUMENTED = "the public documentation of {0} (hicann/{1})"
 HOST_CODE = (
     "the public documentation of {0}, and for the order of checks its host code (hicann/{1})"
 )

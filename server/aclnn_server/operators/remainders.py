@@ -24,7 +24,15 @@ from aclnn_server.operators.checks import (
 )
 from aclnn_server.operators.common_type import CommonType, Meets
 from aclnn_server.operators.definition import Call, Check, Family, OneLine, Work, prototype
-from aclnn_server.operators.pointwise import FLOATS, INTEGERS, REAL, fixed, number, ufunc
+from aclnn_server.operators.pointwise import (
+    DOCUMENTED,
+    FLOATS,
+    INTEGERS,
+    REAL,
+    fixed,
+    number,
+    ufunc,
+)
 from aclnn_server.operators.threads import Scratch
 
 Array = npt.NDArray[Any]
@@ -159,6 +167,7 @@ FMOD_OF_NUMBER = Row(
     out_types=_MODULAR,
     within=_MODULAR,
     notes=("It has the sign of self.", _LEFT_OVER),
+    origin=DOCUMENTED,
     python="fmod_scalar",
     defaults={"other": 1},
 )

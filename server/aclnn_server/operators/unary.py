@@ -75,6 +75,10 @@ class Row:
     names: tuple[str, str] = ("self", "out")
     """Names of input and output in C."""
     notes: tuple[str, ...] = ()
+    const_out: bool = False
+    """Whether C declares the output const."""
+    origin: str = HOST_CODE
+    """What the formula and the checks were taken from."""
 
     @property
     def common(self) -> CommonType:
@@ -97,14 +101,15 @@ class Row:
     def text(self) -> str:
         """The documentation."""
         rounding = f"{FLOATING} {ROUNDED}" if self.floating else ROUNDED
-        source = HOST_CODE.format(f"aclnn{self.name}", f"ops-math, math/{self.source}")
+        source = self.origin.format(f"aclnn{self.name}", f"ops-math, math/{self.source}")
         return described(self.summary, self.formula, *self.notes, rounding, STRIDED, source=source)
 
-    def define(self) -> None:
-        """Adds the operator."""
+    def define(self, family: Family) -> None:
+        """Adds the operator to a family."""
         given, out = self.names
-        UNARY.add(
-            prototype(f"aclnn{self.name}", f"const aclTensor* {given}, aclTensor* {out}"),
+        written = f"{'const ' if self.const_out else ''}aclTensor* {out}"
+        family.add(
+            prototype(f"aclnn{self.name}", f"const aclTensor* {given}, {written}"),
             Pointwise((given,), out, self.common, self.kernel),
             self.text(),
             outputs=(out,),
@@ -323,4 +328,4 @@ ROWS = (
     ),
 )
 for _row in ROWS:
-    _row.define()
+    _row.define(UNARY)

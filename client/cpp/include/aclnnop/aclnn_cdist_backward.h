@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Gradient of the distances of each row of a matrix to each row of another, for the first
- * matrix. Writes to out. */
+/* Gradient of the distances of rows of one matrix to rows of another, for the first matrix.
+ * Writes to out. */
 ACLNN_API aclnnStatus aclnnCdistBackwardGetWorkspaceSize(
     const aclTensor* grad,
     const aclTensor* x1,

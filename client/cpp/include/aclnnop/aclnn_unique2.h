@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Elements that differ from each other, in order; which of them each is; and how often they
- * occur. Writes to valueOut, inverseOut, countsOut. */
+/* Elements that differ, in order; which of them each is; and how often they occur. Writes to
+ * valueOut, inverseOut, countsOut. */
 ACLNN_API aclnnStatus aclnnUnique2GetWorkspaceSize(
     const aclTensor* self,
     bool sorted,

@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* The first of each run of equal elements or slices; which run each is in; and how long runs
- * are. Writes to valueOut, inverseOut, countsOut. */
+/* The first of each run of equal elements or slices; the run of each; and their lengths. Writes
+ * to valueOut, inverseOut, countsOut. */
 ACLNN_API aclnnStatus aclnnUniqueConsecutiveGetWorkspaceSize(
     const aclTensor* self,
     bool returnInverse,

@@ -9,6 +9,14 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnAcos: [
+    ["const aclTensor*", "input", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnAcosh: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnAdaptiveAvgPool2d: [
     ["const aclTensor*", "self", false, false],
     ["const aclIntArray*", "outputSize", false, false],
@@ -159,6 +167,22 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["int64_t", "dim", false, false],
     ["bool", "descending", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnAsin: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnAsinh: [
+    ["const aclTensor*", "input", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnAtan: [
+    ["const aclTensor*", "input", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnAtanh: [
+    ["const aclTensor*", "input", false, false],
     ["aclTensor*", "out", true, false],
   ],
   aclnnAvgPool2d: [
@@ -419,6 +443,10 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "input", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnCosh: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnCummax: [
     ["const aclTensor*", "self", false, false],
     ["int64_t", "dim", false, false],
@@ -544,6 +572,10 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "out", true, false],
   ],
   aclnnExp: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnExp2: [
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
   ],
@@ -927,6 +959,10 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnForeachZeroInplace: [
     ["const aclTensorList*", "x", true, false],
   ],
+  aclnnFrac: [
+    ["const aclTensor*", "input", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnGather: [
     ["const aclTensor*", "self", false, false],
     ["int64_t", "dim", false, false],
@@ -1106,6 +1142,12 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "index", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnInplaceAcos: [
+    ["aclTensor*", "inputRef", true, false],
+  ],
+  aclnnInplaceAcosh: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
   aclnnInplaceAdd: [
     ["const aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
@@ -1127,6 +1169,18 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "selfRef", true, false],
     ["const aclScalar*", "other", false, false],
     ["const aclScalar*", "alpha", false, false],
+  ],
+  aclnnInplaceAsin: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceAsinh: [
+    ["aclTensor*", "inputRef", true, false],
+  ],
+  aclnnInplaceAtan: [
+    ["aclTensor*", "inputRef", true, false],
+  ],
+  aclnnInplaceAtanh: [
+    ["aclTensor*", "inputRef", true, false],
   ],
   aclnnInplaceBernoulli: [
     ["const aclTensor*", "selfRef", true, false],
@@ -1186,6 +1240,9 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceCos: [
     ["aclTensor*", "inputRef", true, false],
   ],
+  aclnnInplaceCosh: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
   aclnnInplaceDiv: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
@@ -1218,6 +1275,9 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceExp: [
     ["aclTensor*", "selfRef", true, false],
   ],
+  aclnnInplaceExp2: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
   aclnnInplaceExpm1: [
     ["aclTensor*", "selfRef", true, false],
   ],
@@ -1243,6 +1303,9 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceFmodTensor: [
     ["aclTensor*", "selfRef", true, false],
     ["const aclTensor*", "other", false, false],
+  ],
+  aclnnInplaceFrac: [
+    ["aclTensor*", "inputRef", true, false],
   ],
   aclnnInplaceGeScalar: [
     ["aclTensor*", "selfRef", true, false],
@@ -1285,8 +1348,14 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceLog: [
     ["aclTensor*", "selfRef", true, false],
   ],
+  aclnnInplaceLog10: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
   aclnnInplaceLog1p: [
     ["aclTensor*", "selfRef", true, false],
+  ],
+  aclnnInplaceLog2: [
+    ["const aclTensor*", "selfRef", true, false],
   ],
   aclnnInplaceLogicalAnd: [
     ["aclTensor*", "selfRef", true, false],
@@ -1401,6 +1470,9 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
   aclnnInplaceSin: [
     ["aclTensor*", "selfRef", true, false],
   ],
+  aclnnInplaceSinh: [
+    ["aclTensor*", "selfRef", true, false],
+  ],
   aclnnInplaceSqrt: [
     ["aclTensor*", "self", true, false],
   ],
@@ -1413,6 +1485,9 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["aclTensor*", "selfRef", true, false],
     ["const aclScalar*", "other", false, false],
     ["const aclScalar*", "alpha", false, false],
+  ],
+  aclnnInplaceTan: [
+    ["const aclTensor*", "selfRef", true, false],
   ],
   aclnnInplaceTanh: [
     ["aclTensor*", "selfRef", true, false],
@@ -1575,9 +1650,17 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnLog10: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnLog1p: [
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
+  ],
+  aclnnLog2: [
+    ["const aclTensor*", "self", false, false],
+    ["const aclTensor*", "out", true, false],
   ],
   aclnnLogSigmoid: [
     ["const aclTensor*", "self", false, false],
@@ -2053,6 +2136,10 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
   ],
+  aclnnSinh: [
+    ["const aclTensor*", "self", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
   aclnnSlice: [
     ["const aclTensor*", "self", false, false],
     ["int64_t", "dim", false, false],
@@ -2167,6 +2254,10 @@ export const SIGNATURES: Readonly<Record<string, readonly ParameterRow[]>> = {
     ["const aclTensor*", "self", false, false],
     ["const aclScalar*", "other", false, false],
     ["const aclScalar*", "alpha", false, false],
+    ["aclTensor*", "out", true, false],
+  ],
+  aclnnTan: [
+    ["const aclTensor*", "self", false, false],
     ["aclTensor*", "out", true, false],
   ],
   aclnnTanh: [
@@ -2297,6 +2388,22 @@ export const FORMS: Readonly<Record<string, Form>> = {
     outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
     choices: {},
   },
+  acos: {
+    name: "acos",
+    operator: "aclnnAcos",
+    inputs: ["input"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
+  acosh: {
+    name: "acosh",
+    operator: "aclnnAcosh",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
   add: {
     name: "add",
     operator: "aclnnAdd",
@@ -2399,6 +2506,38 @@ export const FORMS: Readonly<Record<string, Form>> = {
     inputs: ["self"],
     attributes: { dim: -1, descending: false },
     outputs: { out: { shape: "same", dtype: "index", scalars: [] } },
+    choices: {},
+  },
+  asin: {
+    name: "asin",
+    operator: "aclnnAsin",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
+  asinh: {
+    name: "asinh",
+    operator: "aclnnAsinh",
+    inputs: ["input"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
+  atan: {
+    name: "atan",
+    operator: "aclnnAtan",
+    inputs: ["input"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
+  atanh: {
+    name: "atanh",
+    operator: "aclnnAtanh",
+    inputs: ["input"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
     choices: {},
   },
   batch_matmul: {
@@ -2577,6 +2716,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
     choices: {},
   },
+  cosh: {
+    name: "cosh",
+    operator: "aclnnCosh",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
   cummax: {
     name: "cummax",
     operator: "aclnnCummax",
@@ -2697,6 +2844,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
     choices: {},
   },
+  exp2: {
+    name: "exp2",
+    operator: "aclnnExp2",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
   expand: {
     name: "expand",
     operator: "aclnnExpand",
@@ -2751,6 +2906,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     inputs: ["self"],
     attributes: { other: 1 },
     outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["other"] } },
+    choices: {},
+  },
+  frac: {
+    name: "frac",
+    operator: "aclnnFrac",
+    inputs: ["input"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: [] } },
     choices: {},
   },
   gather_v2: {
@@ -3025,9 +3188,25 @@ export const FORMS: Readonly<Record<string, Form>> = {
     outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
     choices: {},
   },
+  log10: {
+    name: "log10",
+    operator: "aclnnLog10",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
   log1p: {
     name: "log1p",
     operator: "aclnnLog1p",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
+  log2: {
+    name: "log2",
+    operator: "aclnnLog2",
     inputs: ["self"],
     attributes: {  },
     outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
@@ -3457,6 +3636,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
     choices: {},
   },
+  sinh: {
+    name: "sinh",
+    operator: "aclnnSinh",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
+    choices: {},
+  },
   slice: {
     name: "slice",
     operator: "aclnnSlice",
@@ -3583,6 +3770,14 @@ export const FORMS: Readonly<Record<string, Form>> = {
     inputs: ["self"],
     attributes: { other: 1, alpha: 1 },
     outputs: { out: { shape: "broadcast", dtype: "promoted", scalars: ["other"] } },
+    choices: {},
+  },
+  tan: {
+    name: "tan",
+    operator: "aclnnTan",
+    inputs: ["self"],
+    attributes: {  },
+    outputs: { out: { shape: "broadcast", dtype: "floating", scalars: [] } },
     choices: {},
   },
   tanh: {

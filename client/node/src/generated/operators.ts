@@ -20,6 +20,24 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Angle between 0 and π of which each element is the cosine. By aclnnAcos.
+   */
+  acos<A extends Input>(
+    input: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("acos", [input], options);
+  }
+
+  /**
+   * Number of which each element is the hyperbolic cosine. By aclnnAcosh.
+   */
+  acosh<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("acosh", [self], options);
+  }
+
+  /**
    * Sum of two tensors, the second scaled. By aclnnAdd.
    *
    * Defaults: alpha 1.
@@ -160,6 +178,42 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions & { dim?: number | bigint; descending?: boolean } = {},
   ): Promise<Result<A>> {
     return this.run("argsort", [self], options);
+  }
+
+  /**
+   * Angle between -π/2 and π/2 of which each element is the sine. By aclnnAsin.
+   */
+  asin<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("asin", [self], options);
+  }
+
+  /**
+   * Number of which each element is the hyperbolic sine. By aclnnAsinh.
+   */
+  asinh<A extends Input>(
+    input: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("asinh", [input], options);
+  }
+
+  /**
+   * Angle between -π/2 and π/2 of which each element is the tangent. By aclnnAtan.
+   */
+  atan<A extends Input>(
+    input: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("atan", [input], options);
+  }
+
+  /**
+   * Number of which each element is the hyperbolic tangent. By aclnnAtanh.
+   */
+  atanh<A extends Input>(
+    input: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("atanh", [input], options);
   }
 
   /**
@@ -391,6 +445,15 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Hyperbolic cosine of each element. By aclnnCosh.
+   */
+  cosh<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("cosh", [self], options);
+  }
+
+  /**
    * The greatest of all elements up to each, along a dimension, and its position. By aclnnCummax.
    *
    * Defaults: dim 0.
@@ -545,6 +608,15 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Power of 2 of each element. By aclnnExp2.
+   */
+  exp2<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("exp2", [self], options);
+  }
+
+  /**
    * Repeats dimensions of size 1, and adds dimensions in front, up to a shape. By aclnnExpand.
    *
    * Defaults: size null.
@@ -611,6 +683,15 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions & { other?: ScalarLike } = {},
   ): Promise<Result<A>> {
     return this.run("fmod_scalar", [self], options);
+  }
+
+  /**
+   * What is left of each element without its whole part. By aclnnFrac.
+   */
+  frac<A extends Input>(
+    input: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("frac", [input], options);
   }
 
   /**
@@ -960,12 +1041,30 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Logarithm to base 10 of each element. By aclnnLog10.
+   */
+  log10<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("log10", [self], options);
+  }
+
+  /**
    * Natural logarithm of each element plus 1. By aclnnLog1p.
    */
   log1p<A extends Input>(
     self: A, options: OneLineOptions = {},
   ): Promise<Result<A>> {
     return this.run("log1p", [self], options);
+  }
+
+  /**
+   * Logarithm to base 2 of each element. By aclnnLog2.
+   */
+  log2<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("log2", [self], options);
   }
 
   /**
@@ -1501,6 +1600,15 @@ export class Operators extends OneLineForms {
   }
 
   /**
+   * Hyperbolic sine of each element. By aclnnSinh.
+   */
+  sinh<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("sinh", [self], options);
+  }
+
+  /**
    * Takes a range of one dimension, as self[start:end:step] does in Python. By aclnnSlice.
    *
    * Defaults: dim 0, start 0, end 9223372036854775807n, step 1.
@@ -1670,6 +1778,15 @@ export class Operators extends OneLineForms {
     self: A, options: OneLineOptions & { other?: ScalarLike; alpha?: ScalarLike } = {},
   ): Promise<Result<A>> {
     return this.run("subs", [self], options);
+  }
+
+  /**
+   * Tangent of each element. By aclnnTan.
+   */
+  tan<A extends Input>(
+    self: A, options: OneLineOptions = {},
+  ): Promise<Result<A>> {
+    return this.run("tan", [self], options);
   }
 
   /**

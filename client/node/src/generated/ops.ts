@@ -50,6 +50,88 @@ export function aclnnAbs(
 }
 
 /**
+ * Angle between 0 and π of which each element is the cosine.
+ *
+ * $$out = \arccos input$$
+ *
+ * - Beyond 1 and -1 it is NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnAcos (hicann/ops-math, math/acos).
+ *
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param out output aclTensor*.
+ */
+export function aclnnAcosGetWorkspaceSize(
+  input: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAcosGetWorkspaceSize(
+  named: { input: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAcosGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAcos", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAcos(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAcos", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Number of which each element is the hyperbolic cosine.
+ *
+ * $$out = \text{arcosh}\ self$$
+ *
+ * - Real numbers below 1 give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnAcosh (hicann/ops-math, math/acosh).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param out output aclTensor*.
+ */
+export function aclnnAcoshGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAcoshGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAcoshGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAcosh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAcosh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAcosh", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * The means of as many parts of each plane as the output has points.
  *
  * Part i of n along a dimension of size s is from floor(i s / n) up to ceil((i + 1) s / n); parts
@@ -1022,6 +1104,168 @@ export function aclnnArgsort(
 }
 
 /**
+ * Angle between -π/2 and π/2 of which each element is the sine.
+ *
+ * $$out = \arcsin self$$
+ *
+ * - Beyond 1 and -1 it is NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnAsin (hicann/ops-math, math/asin).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param out output aclTensor*.
+ */
+export function aclnnAsinGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAsinGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAsinGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAsin", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAsin(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAsin", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Number of which each element is the hyperbolic sine.
+ *
+ * $$out = \text{arsinh}\ input$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnAsinh (hicann/ops-math, math/asinh).
+ *
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param out output aclTensor*.
+ */
+export function aclnnAsinhGetWorkspaceSize(
+  input: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAsinhGetWorkspaceSize(
+  named: { input: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAsinhGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAsinh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAsinh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAsinh", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Angle between -π/2 and π/2 of which each element is the tangent.
+ *
+ * $$out = \arctan input$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnAtan (hicann/ops-math, math/atan).
+ *
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param out output aclTensor*.
+ */
+export function aclnnAtanGetWorkspaceSize(
+  input: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAtanGetWorkspaceSize(
+  named: { input: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAtanGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAtan", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAtan(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAtan", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Number of which each element is the hyperbolic tangent.
+ *
+ * $$out = \text{artanh}\ input$$
+ *
+ * - 1 and -1 give infinity; real numbers beyond give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnAtanh (hicann/ops-math, math/atanh).
+ *
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param out output aclTensor*.
+ */
+export function aclnnAtanhGetWorkspaceSize(
+  input: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAtanhGetWorkspaceSize(
+  named: { input: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnAtanhGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnAtanh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnAtanh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnAtanh", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * The mean of each window.
  *
  * $$out_{h,w} = \frac{1}{d} \sum_{m,n} self_{strides_0 h - paddings_0 + m, \; strides_1 w -
@@ -1749,8 +1993,8 @@ export function aclnnBincount(
  *   then cast to the type of the output.
  * - Input and output may be strided; the output may be the same memory as the input.
  *
- * Source: the public documentation of aclnnBitwiseAndScalar, and for the order of checks its
- * host code (hicann/ops-math, math/bitwise_and).
+ * Source: the public documentation of aclnnBitwiseAndScalar (hicann/ops-math,
+ * math/bitwise_and).
  *
  * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
  * @param other const aclScalar*.
@@ -1835,8 +2079,7 @@ export function aclnnBitwiseAndTensor(
  *   then cast to the type of the output.
  * - Input and output may be strided; the output may be the same memory as the input.
  *
- * Source: the public documentation of aclnnBitwiseNot, and for the order of checks its host
- * code (hicann/ops-math, math/bitwise_not).
+ * Source: the public documentation of aclnnBitwiseNot (hicann/ops-math, math/bitwise_not).
  *
  * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
  * @param out output aclTensor*.
@@ -1876,8 +2119,8 @@ export function aclnnBitwiseNot(
  *   then cast to the type of the output.
  * - Input and output may be strided; the output may be the same memory as the input.
  *
- * Source: the public documentation of aclnnBitwiseOrScalar, and for the order of checks its
- * host code (hicann/ops-math, math/bitwise_or).
+ * Source: the public documentation of aclnnBitwiseOrScalar (hicann/ops-math,
+ * math/bitwise_or).
  *
  * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
  * @param other const aclScalar*.
@@ -1919,8 +2162,8 @@ export function aclnnBitwiseOrScalar(
  *   then cast to the type of the output.
  * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
  *
- * Source: the public documentation of aclnnBitwiseOrTensor, and for the order of checks its
- * host code (hicann/ops-math, math/bitwise_or).
+ * Source: the public documentation of aclnnBitwiseOrTensor (hicann/ops-math,
+ * math/bitwise_or).
  *
  * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
  * @param other const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
@@ -1962,8 +2205,8 @@ export function aclnnBitwiseOrTensor(
  *   then cast to the type of the output.
  * - Input and output may be strided; the output may be the same memory as the input.
  *
- * Source: the public documentation of aclnnBitwiseXorScalar, and for the order of checks its
- * host code (hicann/ops-math, math/bitwise_xor).
+ * Source: the public documentation of aclnnBitwiseXorScalar (hicann/ops-math,
+ * math/bitwise_xor).
  *
  * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
  * @param other const aclScalar*.
@@ -2005,8 +2248,8 @@ export function aclnnBitwiseXorScalar(
  *   then cast to the type of the output.
  * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
  *
- * Source: the public documentation of aclnnBitwiseXorTensor, and for the order of checks its
- * host code (hicann/ops-math, math/bitwise_xor).
+ * Source: the public documentation of aclnnBitwiseXorTensor (hicann/ops-math,
+ * math/bitwise_xor).
  *
  * @param self const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
  * @param other const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL.
@@ -2177,7 +2420,7 @@ export function aclnnCdist(
 }
 
 /**
- * Gradient of the distances of each row of a matrix to each row of another, for the first matrix.
+ * Gradient of the distances of rows of one matrix to rows of another, for the first matrix.
  *
  * $$out_{i,k} = \sum_j grad_{i,j} \cdot \mathrm{sign}(d) \cdot
  * \left(\frac{|d|}{cdist_{i,j}}\right)^
@@ -2366,8 +2609,8 @@ export function aclnnClampMax(
  *   then cast to the type of the output.
  * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
  *
- * Source: the public documentation of aclnnClampMaxTensor, and for the order of checks its
- * host code (hicann/ops-math, conversion/clip_by_value).
+ * Source: the public documentation of aclnnClampMaxTensor (hicann/ops-math,
+ * conversion/clip_by_value).
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
  * @param max const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
@@ -2409,8 +2652,8 @@ export function aclnnClampMaxTensor(
  *   then cast to the type of the output.
  * - Input and output may be strided; the output may be the same memory as the input.
  *
- * Source: the public documentation of aclnnClampMin, and for the order of checks its host
- * code (hicann/ops-math, conversion/clip_by_value).
+ * Source: the public documentation of aclnnClampMin (hicann/ops-math,
+ * conversion/clip_by_value).
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
  * @param clipValueMin const aclScalar*.
@@ -2452,8 +2695,8 @@ export function aclnnClampMin(
  *   then cast to the type of the output.
  * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
  *
- * Source: the public documentation of aclnnClampMinTensor, and for the order of checks its
- * host code (hicann/ops-math, conversion/clip_by_value).
+ * Source: the public documentation of aclnnClampMinTensor (hicann/ops-math,
+ * conversion/clip_by_value).
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8.
  * @param clipValueMin const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
@@ -2796,6 +3039,46 @@ export function aclnnCos(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnCos", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Hyperbolic cosine of each element.
+ *
+ * $$out = \cosh self$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnCosh (hicann/ops-math, math/cosh).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param out output aclTensor*.
+ */
+export function aclnnCoshGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnCoshGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnCoshGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnCosh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnCosh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnCosh", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -3765,6 +4048,46 @@ export function aclnnExp(
 }
 
 /**
+ * Power of 2 of each element.
+ *
+ * $$out = 2^{self}$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnExp2 (hicann/ops-math, math/exp2).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL.
+ * @param out output aclTensor*.
+ */
+export function aclnnExp2GetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnExp2GetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnExp2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnExp2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnExp2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnExp2", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Repeats dimensions of size 1, and adds dimensions in front, up to a shape.
  *
  * size is the whole shape; -1 for a size that stays is refused, as the vendor's code does.
@@ -4519,8 +4842,7 @@ export function aclnnFloorDivides(
  *   then cast to the type of the output.
  * - Input and output may be strided; the output may be the same memory as the input.
  *
- * Source: the public documentation of aclnnFmodScalar, and for the order of checks its host
- * code (hicann/ops-math, math/mod).
+ * Source: the public documentation of aclnnFmodScalar (hicann/ops-math, math/mod).
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
  * @param other const aclScalar*.
@@ -6179,6 +6501,46 @@ export function aclnnForeachZeroInplace(
 }
 
 /**
+ * What is left of each element without its whole part.
+ *
+ * $$out = input - trunc(input)$$
+ *
+ * - It has the sign of the element; of integers it is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnFrac (hicann/ops-math, math/frac).
+ *
+ * @param input const aclTensor* of FLOAT, FLOAT16, BF16, INT8, INT16, INT32, INT64, UINT8.
+ * @param out output aclTensor*.
+ */
+export function aclnnFracGetWorkspaceSize(
+  input: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFracGetWorkspaceSize(
+  named: { input: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnFracGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnFrac", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnFrac(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnFrac", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Elements at the places of one dimension that a tensor of indexes names.
  *
  * For dim 0: $out_{ij} = self_{index_{ij},j}$
@@ -7503,6 +7865,84 @@ export function aclnnIndexSelect(
 }
 
 /**
+ * In place: angle between 0 and π of which each element is the cosine.
+ *
+ * $$inputRef = \arccos inputRef$$
+ *
+ * - Beyond 1 and -1 it is NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceAcos (hicann/ops-math, math/acos).
+ *
+ * @param inputRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL.
+ */
+export function aclnnInplaceAcosGetWorkspaceSize(
+  inputRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAcosGetWorkspaceSize(
+  named: { inputRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAcosGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceAcos", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceAcos(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceAcos", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: number of which each element is the hyperbolic cosine.
+ *
+ * $$selfRef = \text{arcosh}\ selfRef$$
+ *
+ * - Real numbers below 1 give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceAcosh (hicann/ops-math, math/acosh).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceAcoshGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAcoshGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAcoshGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceAcosh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceAcosh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceAcosh", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * In place: sum of two tensors, the second scaled.
  *
  * $$selfRef = selfRef + alpha \cdot other$$
@@ -7694,6 +8134,160 @@ export function aclnnInplaceAdds(
 }
 
 /**
+ * In place: angle between -π/2 and π/2 of which each element is the sine.
+ *
+ * $$selfRef = \arcsin selfRef$$
+ *
+ * - Beyond 1 and -1 it is NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceAsin (hicann/ops-math, math/asin).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL.
+ */
+export function aclnnInplaceAsinGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAsinGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAsinGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceAsin", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceAsin(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceAsin", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: number of which each element is the hyperbolic sine.
+ *
+ * $$inputRef = \text{arsinh}\ inputRef$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceAsinh (hicann/ops-math, math/asinh).
+ *
+ * @param inputRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceAsinhGetWorkspaceSize(
+  inputRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAsinhGetWorkspaceSize(
+  named: { inputRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAsinhGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceAsinh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceAsinh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceAsinh", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: angle between -π/2 and π/2 of which each element is the tangent.
+ *
+ * $$inputRef = \arctan inputRef$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceAtan (hicann/ops-math, math/atan).
+ *
+ * @param inputRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL.
+ */
+export function aclnnInplaceAtanGetWorkspaceSize(
+  inputRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAtanGetWorkspaceSize(
+  named: { inputRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAtanGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceAtan", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceAtan(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceAtan", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: number of which each element is the hyperbolic tangent.
+ *
+ * $$inputRef = \text{artanh}\ inputRef$$
+ *
+ * - 1 and -1 give infinity; real numbers beyond give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceAtanh (hicann/ops-math, math/atanh).
+ *
+ * @param inputRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceAtanhGetWorkspaceSize(
+  inputRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAtanhGetWorkspaceSize(
+  named: { inputRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceAtanhGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceAtanh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceAtanh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceAtanh", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Fills a tensor with 1 or 0, of which 1 has a given probability.
  *
  * $$P(selfRef_i = 1) = prob$$
@@ -7795,8 +8389,8 @@ export function aclnnInplaceBernoulliTensor(
  * - selfRef is input and output; inputs that share memory with it otherwise are copied
  *   first.
  *
- * Source: the public documentation of aclnnInplaceBitwiseAndScalar, and for the order of
- * checks its host code (hicann/ops-math, math/bitwise_and).
+ * Source: the public documentation of aclnnInplaceBitwiseAndScalar (hicann/ops-math,
+ * math/bitwise_and).
  *
  * @param selfRef output const aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32,
  *   UINT64, BOOL.
@@ -7883,8 +8477,8 @@ export function aclnnInplaceBitwiseAndTensor(
  * - selfRef is input and output; inputs that share memory with it otherwise are copied
  *   first.
  *
- * Source: the public documentation of aclnnInplaceBitwiseOrScalar, and for the order of
- * checks its host code (hicann/ops-math, math/bitwise_or).
+ * Source: the public documentation of aclnnInplaceBitwiseOrScalar (hicann/ops-math,
+ * math/bitwise_or).
  *
  * @param selfRef output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
  *   BOOL.
@@ -7927,8 +8521,8 @@ export function aclnnInplaceBitwiseOrScalar(
  * - selfRef is input and output; inputs that share memory with it otherwise are copied
  *   first.
  *
- * Source: the public documentation of aclnnInplaceBitwiseOrTensor, and for the order of
- * checks its host code (hicann/ops-math, math/bitwise_or).
+ * Source: the public documentation of aclnnInplaceBitwiseOrTensor (hicann/ops-math,
+ * math/bitwise_or).
  *
  * @param selfRef output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
  *   BOOL.
@@ -7971,8 +8565,8 @@ export function aclnnInplaceBitwiseOrTensor(
  * - selfRef is input and output; inputs that share memory with it otherwise are copied
  *   first.
  *
- * Source: the public documentation of aclnnInplaceBitwiseXorScalar, and for the order of
- * checks its host code (hicann/ops-math, math/bitwise_xor).
+ * Source: the public documentation of aclnnInplaceBitwiseXorScalar (hicann/ops-math,
+ * math/bitwise_xor).
  *
  * @param selfRef output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
  *   BOOL.
@@ -8015,8 +8609,8 @@ export function aclnnInplaceBitwiseXorScalar(
  * - selfRef is input and output; inputs that share memory with it otherwise are copied
  *   first.
  *
- * Source: the public documentation of aclnnInplaceBitwiseXorTensor, and for the order of
- * checks its host code (hicann/ops-math, math/bitwise_xor).
+ * Source: the public documentation of aclnnInplaceBitwiseXorTensor (hicann/ops-math,
+ * math/bitwise_xor).
  *
  * @param selfRef output aclTensor* of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
  *   BOOL.
@@ -8141,8 +8735,8 @@ export function aclnnInplaceClampMax(
  * - selfRef is input and output; inputs that share memory with it otherwise are copied
  *   first.
  *
- * Source: the public documentation of aclnnInplaceClampMaxTensor, and for the order of
- * checks its host code (hicann/ops-math, conversion/clip_by_value).
+ * Source: the public documentation of aclnnInplaceClampMaxTensor (hicann/ops-math,
+ * conversion/clip_by_value).
  *
  * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
  *   UINT8.
@@ -8185,8 +8779,8 @@ export function aclnnInplaceClampMaxTensor(
  * - selfRef is input and output; inputs that share memory with it otherwise are copied
  *   first.
  *
- * Source: the public documentation of aclnnInplaceClampMinTensor, and for the order of
- * checks its host code (hicann/ops-math, conversion/clip_by_value).
+ * Source: the public documentation of aclnnInplaceClampMinTensor (hicann/ops-math,
+ * conversion/clip_by_value).
  *
  * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
  *   UINT8.
@@ -8296,6 +8890,44 @@ export function aclnnInplaceCos(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceCos", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: hyperbolic cosine of each element.
+ *
+ * $$selfRef = \cosh selfRef$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceCosh (hicann/ops-math, math/cosh).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceCoshGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceCoshGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceCoshGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceCosh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceCosh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceCosh", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -8643,6 +9275,44 @@ export function aclnnInplaceExp(
 }
 
 /**
+ * In place: power of 2 of each element.
+ *
+ * $$selfRef = 2^{selfRef}$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceExp2 (hicann/ops-math, math/exp2).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL.
+ */
+export function aclnnInplaceExp2GetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceExp2GetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceExp2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceExp2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceExp2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceExp2", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * In place: exponential of each element, less 1.
  *
  * $$selfRef = e^{selfRef} - 1$$
@@ -8859,8 +9529,7 @@ export function aclnnInplaceFloorDivides(
  * - selfRef is input and output; inputs that share memory with it otherwise are copied
  *   first.
  *
- * Source: the public documentation of aclnnInplaceFmodScalar, and for the order of checks
- * its host code (hicann/ops-math, math/mod).
+ * Source: the public documentation of aclnnInplaceFmodScalar (hicann/ops-math, math/mod).
  *
  * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT32, INT64, INT8, UINT8.
  * @param other const aclScalar*.
@@ -8932,6 +9601,44 @@ export function aclnnInplaceFmodTensor(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceFmodTensor", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: what is left of each element without its whole part.
+ *
+ * $$inputRef = inputRef - trunc(inputRef)$$
+ *
+ * - It has the sign of the element; of integers it is 0.
+ * - FLOAT16 and BF16 are computed in FLOAT, rounded once to the common type of the inputs,
+ *   then cast to the type of the output.
+ * - inputRef is inputRef and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceFrac (hicann/ops-math, math/frac).
+ *
+ * @param inputRef output aclTensor* of FLOAT, FLOAT16, BF16, INT8, INT16, INT32, INT64, UINT8.
+ */
+export function aclnnInplaceFracGetWorkspaceSize(
+  inputRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFracGetWorkspaceSize(
+  named: { inputRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceFracGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceFrac", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceFrac(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceFrac", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -9287,8 +9994,7 @@ export function aclnnInplaceLerp(
  * - selfRef is input and output; inputs that share memory with it otherwise are copied
  *   first.
  *
- * Source: the public documentation of aclnnInplaceLerps, and for the order of checks its
- * host code (hicann/ops-math, math/lerp).
+ * Source: the public documentation of aclnnInplaceLerps (hicann/ops-math, math/lerp).
  *
  * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16.
  * @param end const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -9361,6 +10067,45 @@ export function aclnnInplaceLog(
 }
 
 /**
+ * In place: logarithm to base 10 of each element.
+ *
+ * $$selfRef = \log_{10} selfRef$$
+ *
+ * - 0 gives negative infinity; negative real numbers give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceLog10 (hicann/ops-math, math/log).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceLog10GetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLog10GetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLog10GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLog10", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLog10(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLog10", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * In place: natural logarithm of each element plus 1.
  *
  * $$selfRef = \ln(1 + selfRef)$$
@@ -9398,6 +10143,45 @@ export function aclnnInplaceLog1p(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceLog1p", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: logarithm to base 2 of each element.
+ *
+ * $$selfRef = \log_2 selfRef$$
+ *
+ * - 0 gives negative infinity; negative real numbers give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceLog2 (hicann/ops-math, math/log).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceLog2GetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLog2GetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceLog2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceLog2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceLog2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceLog2", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -10555,6 +11339,44 @@ export function aclnnInplaceSin(
 }
 
 /**
+ * In place: hyperbolic sine of each element.
+ *
+ * $$selfRef = \sinh selfRef$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceSinh (hicann/ops-math, math/sinh).
+ *
+ * @param selfRef output aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
+ *   UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceSinhGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceSinhGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceSinhGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceSinh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceSinh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceSinh", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * In place: square root of each element.
  *
  * $$self = \sqrt{self}$$
@@ -10688,6 +11510,44 @@ export function aclnnInplaceSubs(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnInplaceSubs", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * In place: tangent of each element.
+ *
+ * $$selfRef = \tan selfRef$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - selfRef is input and output; inputs that share memory with it otherwise are copied first.
+ *
+ * Source: the public documentation of aclnnInplaceTan (hicann/ops-math, math/tan).
+ *
+ * @param selfRef output const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32,
+ *   INT64, UINT8, BOOL, COMPLEX64, COMPLEX128.
+ */
+export function aclnnInplaceTanGetWorkspaceSize(
+  selfRef: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceTanGetWorkspaceSize(
+  named: { selfRef: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnInplaceTanGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnInplaceTan", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnInplaceTan(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnInplaceTan", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -11677,8 +12537,7 @@ export function aclnnLerp(
  *   then cast to the type of the output.
  * - Inputs broadcast to exactly the shape of the output, and may be strided, as it may.
  *
- * Source: the public documentation of aclnnLerps, and for the order of checks its host code
- * (hicann/ops-math, math/lerp).
+ * Source: the public documentation of aclnnLerps (hicann/ops-math, math/lerp).
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
  * @param end const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -11847,6 +12706,47 @@ export function aclnnLog(
 }
 
 /**
+ * Logarithm to base 10 of each element.
+ *
+ * $$out = \log_{10} self$$
+ *
+ * - 0 gives negative infinity; negative real numbers give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnLog10 (hicann/ops-math, math/log).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param out output aclTensor*.
+ */
+export function aclnnLog10GetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLog10GetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLog10GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnLog10", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnLog10(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnLog10", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Natural logarithm of each element plus 1.
  *
  * $$out = \ln(1 + self)$$
@@ -11886,6 +12786,47 @@ export function aclnnLog1p(
   stream?: Stream,
 ): Promise<void> {
   return execute("aclnnLog1p", workspace, workspaceSize, executor, stream);
+}
+
+/**
+ * Logarithm to base 2 of each element.
+ *
+ * $$out = \log_2 self$$
+ *
+ * - 0 gives negative infinity; negative real numbers give NaN.
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnLog2 (hicann/ops-math, math/log).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param out output const aclTensor*.
+ */
+export function aclnnLog2GetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLog2GetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnLog2GetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnLog2", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnLog2(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnLog2", workspace, workspaceSize, executor, stream);
 }
 
 /**
@@ -13943,8 +14884,7 @@ export function aclnnPermute(
  *   then cast to the type of the output.
  * - Input and output may be strided; the output may be the same memory as the input.
  *
- * Source: the public documentation of aclnnPowScalarTensor, and for the order of checks its
- * host code (hicann/ops-math, math/pow).
+ * Source: the public documentation of aclnnPowScalarTensor (hicann/ops-math, math/pow).
  *
  * @param self const aclScalar*.
  * @param exponent const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64,
@@ -15621,6 +16561,46 @@ export function aclnnSin(
 }
 
 /**
+ * Hyperbolic sine of each element.
+ *
+ * $$out = \sinh self$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnSinh (hicann/ops-math, math/sinh).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param out output aclTensor*.
+ */
+export function aclnnSinhGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSinhGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnSinhGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnSinh", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnSinh(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnSinh", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Takes a range of one dimension, as self[start:end:step] does in Python.
  *
  * Numbers below 0 count from the end, and a range beyond the dimension is cut to it; out may thus
@@ -16487,6 +17467,46 @@ export function aclnnSubs(
 }
 
 /**
+ * Tangent of each element.
+ *
+ * $$out = \tan self$$
+ *
+ * - Integers and BOOL are computed in FLOAT. FLOAT16 and BF16 are computed in FLOAT, rounded
+ *   once to the common type of the inputs, then cast to the type of the output.
+ * - Input and output may be strided; the output may be the same memory as the input.
+ *
+ * Source: the public documentation of aclnnTan (hicann/ops-math, math/tan).
+ *
+ * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
+ *   BOOL, COMPLEX64, COMPLEX128.
+ * @param out output aclTensor*.
+ */
+export function aclnnTanGetWorkspaceSize(
+  self: TensorLike,
+  out: TensorLike,
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnTanGetWorkspaceSize(
+  named: { self: TensorLike; out: TensorLike },
+  options?: PhaseOneOptions,
+): Promise<[size: number, executor: Executor]>;
+export function aclnnTanGetWorkspaceSize(
+  ...given: unknown[]
+): Promise<[size: number, executor: Executor]> {
+  return phaseOne("aclnnTan", given);
+}
+
+/** Phase two: queues the computation on a stream. */
+export function aclnnTan(
+  workspace: DeviceBuffer | null,
+  workspaceSize: number,
+  executor: Executor,
+  stream?: Stream,
+): Promise<void> {
+  return execute("aclnnTan", workspace, workspaceSize, executor, stream);
+}
+
+/**
  * Hyperbolic tangent of each element.
  *
  * $$out = \tanh self$$
@@ -16785,7 +17805,7 @@ export function aclnnTrunc(
 }
 
 /**
- * Elements that differ from each other, in order; which of them each is; and how often they occur.
+ * Elements that differ, in order; which of them each is; and how often they occur.
  *
  * - They are in order, whether sorted is true or not. Each NaN differs from every other.
  * - inverseOut is written if returnInverse is true, and also with returnCounts if it is not empty;
@@ -16838,7 +17858,7 @@ export function aclnnUnique2(
 }
 
 /**
- * The first of each run of equal elements or slices; which run each is in; and how long runs are.
+ * The first of each run of equal elements or slices; the run of each; and their lengths.
  *
  * - dim is the dimension whose slices are compared; 1000 compares all elements, in C order.
  * - Each NaN differs from its neighbours.
