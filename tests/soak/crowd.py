@@ -23,6 +23,8 @@ ROUNDS = 25
 """Pieces of work that a client does before it leaves and another one comes."""
 SMALL, LARGE = 64, 300_000
 """Elements: of a call that its arrays travel inside of, and of one that is uploaded in chunks."""
+KILLED_BYTES = 2 << 20
+"""What clients upload that are killed meanwhile."""
 
 
 def add(context: Context, choose: random.Random, size: int) -> None:
@@ -138,7 +140,7 @@ class Crowd:
         asyncio.run(work())
 
     def _kill(self, choose: random.Random) -> None:
-        with Nursery() as nursery:
+        with Nursery(KILLED_BYTES) as nursery:
             while not self._stop.wait(choose.uniform(0, 1)):
                 process = nursery.start(self._address)
                 self._stop.wait(choose.uniform(0.05, 0.5))
