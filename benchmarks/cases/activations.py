@@ -21,6 +21,9 @@ def cases() -> Iterator[Case]:
     for name, more, expression in (*_bounded_gradients(grad, signed), *_slopes(grad, signed)):
         yield Case(name, (grad, *more, out), expression)
     yield from _gated(signed, grad)
+    yield from _learned(signed, grad)
+    forward = (signed, out, np.empty_like(out))
+    yield Case("LogSigmoidForward", forward, lambda: -np.logaddexp(f(0), -signed))
 
 
 Rows = Iterator[tuple[str, tuple[object, ...], Callable[[], object]]]
@@ -97,3 +100,17 @@ def _gated(x: Array, grad: Array) -> Iterator[Case]:
 
     yield Case("Glu", (wide, 1, np.empty_like(half)), lambda: own * _sigmoid(gate))
     yield Case("GluBackward", (half, wide, 1, np.empty_like(wide)), gradient)
+
+
+def _learned(x: Array, grad: Array) -> Iterator[Case]:
+    (weight,), shape = floats(64), (16, 64, 32, 32)
+    x, grad, slope = x.reshape(shape), grad.reshape(shape), weight.reshape(1, 64, 1, 1)
+
+    def gradients() -> object:
+        positive = x > 0
+        sums = np.where(positive, f(0), grad * x).sum((0, 2, 3))
+        return np.where(positive, grad, grad * slope), sums
+
+    out, sums = np.empty_like(x), np.empty_like(weight)
+    yield Case("Prelu", (x, weight, out), lambda: np.where(x > 0, x, x * slope))
+    yield Case("PreluBackward", (grad, x, weight, out, sums), gradients)

@@ -24,6 +24,8 @@ def cases() -> Iterator[Case]:
             ours, theirs = x.copy(), x.copy()
             yield Case(f"Inplace{name}", (ours,), partial(function, theirs, out=theirs))
     for name, compute in (
+        ("Acosh", np.arccosh),
+        ("Frac", lambda own: own - np.trunc(own)),
         ("Rsqrt", lambda own: 1 / np.sqrt(own)),
         ("Erf", erf),
         ("Sigmoid", lambda own: 1 / (1 + np.exp(-own))),

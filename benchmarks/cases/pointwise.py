@@ -24,6 +24,17 @@ POSITIVE: Functions = (
     ("Sin", np.sin),
     ("Cos", np.cos),
     ("Tanh", np.tanh),
+    ("Tan", np.tan),
+    ("Asin", np.arcsin),
+    ("Acos", np.arccos),
+    ("Atan", np.arctan),
+    ("Sinh", np.sinh),
+    ("Cosh", np.cosh),
+    ("Asinh", np.arcsinh),
+    ("Atanh", np.arctanh),
+    ("Exp2", np.exp2),
+    ("Log2", np.log2),
+    ("Log10", np.log10),
 )
 SIGNED: Functions = (
     ("Abs", np.abs),
@@ -100,6 +111,9 @@ def _unary(x: Array) -> Iterator[Case]:
         yield Case(name, (x, out), partial(function, x))
     for name, function in SIGNED:
         yield Case(name, (signed, out), partial(function, signed))
+    above = x + 1
+    yield Case("Acosh", (above, out), lambda: np.arccosh(above))
+    yield Case("Frac", (signed, out), lambda: signed - np.trunc(signed))
     yield Case("Rsqrt", (x, out), lambda: 1 / np.sqrt(x))
     yield Case("Erf", (x, out), lambda: erf(x))
 
@@ -173,5 +187,7 @@ def _truth(x: Array, y: Array) -> Iterator[Case]:
     yield Case("LogicalOr", (x, y, out), lambda: np.logical_or(x, y))
     yield Case("LogicalNot", (x, out), lambda: np.logical_not(x))
     yield Case("IsFinite", (x, out), lambda: np.isfinite(x))
+    yield Case("IsPosInf", (x, out), lambda: np.isposinf(x))
+    yield Case("IsNegInf", (x, out), lambda: np.isneginf(x))
     chosen = x < y
     yield Case("SWhere", (chosen, x, y, np.empty_like(x)), lambda: np.where(chosen, x, y))

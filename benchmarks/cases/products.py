@@ -1,4 +1,4 @@
-"""Products of matrices and vectors."""
+"""Products of matrices and vectors, and distances of rows."""
 
 from __future__ import annotations
 
@@ -38,3 +38,29 @@ def _others(x: Array, y: Array, out: Array) -> Iterator[Case]:
         (batch, batch, batch, scalar(1), scalar(1), np.empty_like(batch), _KEEP),
         lambda: batch + batch @ batch,
     )
+    yield Case(
+        "Addbmm",
+        (x[:128, :128].copy(), batch, batch, scalar(1), scalar(1), np.empty((128, 128), f), _KEEP),
+        lambda: x[:128, :128] + (batch @ batch).sum(0),
+    )
+    addmv = (row, x, row, scalar(1), scalar(1), np.empty_like(row), _KEEP)
+    yield Case("Addmv", addmv, lambda: row + x @ row)
+    yield from _distances()
+
+
+def _distances() -> Iterator[Case]:
+    first, second = floats(128, 64, count=2)
+    out, grad = np.empty((128, 128), f), floats(128, 128)[0]
+
+    def distances() -> Array:
+        found: Array = np.sqrt(((first[:, None] - second) ** 2).sum(-1))
+        return found
+
+    given = distances()
+
+    def gradient() -> object:
+        return (grad[..., None] * (first[:, None] - second) / given[..., None]).sum(1)
+
+    yield Case("Cdist", (first, second, 2.0, 0, out), distances)
+    arguments = (grad, first, second, given, 2.0, np.empty_like(first))
+    yield Case("CdistBackward", arguments, gradient)

@@ -1,4 +1,4 @@
-"""Planes of another size, with reflected edges, or read where a grid says; with their gradients."""
+"""Planes of another size, with edges, or read where a grid says; with their gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cases() -> Iterator[Case]:
     (x,), (grad,) = floats(*_SMALL), floats(*_LARGE)
     yield from _nearest(x, grad)
     yield from _linear(x, grad)
-    yield from _reflected(x)
+    yield from _edged(x)
     yield from _grids()
 
 
@@ -59,7 +59,7 @@ def _linear(x: Array, grad: Array) -> Iterator[Case]:
         yield Case(name, (grad, *sizes, np.empty_like(x)), backward)
 
 
-def _reflected(x: Array) -> Iterator[Case]:
+def _edged(x: Array) -> Iterator[Case]:
     (grad,) = floats(8, 32, 36, 36)
     edges = (2, 2, 2, 2)
 
@@ -76,6 +76,21 @@ def _reflected(x: Array) -> Iterator[Case]:
     def backward() -> object:
         return folded(folded(grad).swapaxes(2, 3)).swapaxes(2, 3)
 
+    def repeated() -> object:
+        return np.pad(x, ((0, 0), (0, 0), (2, 2), (2, 2)), "edge")
+
+    def gathered(array: Array) -> Array:
+        """The last dimension, with what was added to its ends in these."""
+        inner = array[..., 2:-2].copy()
+        inner[..., 0] += array[..., :2].sum(-1)
+        inner[..., -1] += array[..., -2:].sum(-1)
+        return inner
+
+    def gather() -> object:
+        return gathered(gathered(grad).swapaxes(2, 3)).swapaxes(2, 3)
+
+    yield Case("ReplicationPad2d", (x, edges, np.empty_like(grad)), repeated)
+    yield Case("ReplicationPad2dBackward", (grad, x, edges, np.empty_like(x)), gather)
     yield Case("ReflectionPad2d", (x, edges, np.empty_like(grad)), forward)
     yield Case("ReflectionPad2dBackward", (grad, x, edges, np.empty_like(x)), backward)
 
