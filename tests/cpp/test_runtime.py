@@ -109,7 +109,9 @@ def program(sanitizer: str) -> Path:
     ],
 )
 def test_process(name: str, program: Path, server: Server, backend: GatedBackend) -> None:
-    run(program, server.address, {}, name)
+    # What the parent's threads hold looks like a leak in a child, which has none of them.
+    leaks = {"ASAN_OPTIONS": "detect_leaks=0"} if name.startswith("a_child") else {}
+    run(program, server.address, {}, name, **leaks)
     backend.check_clean()
 
 
