@@ -55,15 +55,16 @@ class Norm:
         """How the norms change with each difference; 0 where a norm or, for p below 1, a difference is 0."""
         if self.p == 0:
             return np.zeros_like(differences)
-        sign = np.sign(differences)
         if self.p == 1:
-            return sign
-        size = np.abs(differences)
+            return np.asarray(np.sign(differences))
+        divisors = np.where(norms == 0, np.float32(np.inf), norms)[..., np.newaxis]
+        if self.p == 2:
+            return np.asarray(differences / divisors)
+        sign, size = np.sign(differences), np.abs(differences)
         if math.isinf(self.p):
             # The norms may be rounded; the largest differences are not.
             return np.asarray(sign * (size == np.max(size, axis=-1, keepdims=True, initial=0)))
-        norms = norms[..., np.newaxis]
-        share = np.divide(size, norms, out=np.zeros_like(size), where=norms != 0)
+        share = size / divisors
         power = np.power(share, np.float32(self.p - 1), out=np.zeros_like(share), where=share != 0)
         return np.asarray(sign * power)
 
