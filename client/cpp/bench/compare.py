@@ -78,7 +78,7 @@ def main() -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stdout is not None
-                address = server.stdout.readline().split()[-1]
+                address = server.stdout.readline().split("listening on ")[1].split()[0]
                 rounds = [(of_cpp(address), of_python(address)) for _ in range(ROUNDS)]
             finally:
                 server.terminate()
