@@ -43,6 +43,7 @@ FAMILIES = (
     "norms:NORMS",
     "softmax:SOFTMAX",
     "matmul:MATMUL",
+    "added_products:ADDED_PRODUCTS",
     "normalization:NORMALIZATION",
     "batch_norm:BATCH_NORM",
     "norm_gradients:NORM_GRADIENTS",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,6 @@ from aclnn_server.operators.layout_checks import HasShape
 from aclnn_server.operators.matrices import DotProduct, Factor, Product
 from aclnn_server.operators.products import ASCEND310B
 from aclnn_server.operators.shapes import Shape, ShapeMismatchError, broadcast
-from aclnn_server.operators.staging import Arrays, staged
-from aclnn_server.operators.threads import Threads
 
 Array = npt.NDArray[Any]
 
@@ -53,7 +51,7 @@ _CHUNK = 1 << 13
 # --- planning ---------------------------------------------------------------------------------------
 
 
-def _product(call: Call, left: str, right: str, added: str | None = None) -> Work:
+def product(call: Call, left: str, right: str, added: str | None = None) -> Work:
     """Plans the product of two parameters, with what is added to it."""
     output = call.tensor("out")
     if output.elements == 0:
@@ -64,7 +62,7 @@ def _product(call: Call, left: str, right: str, added: str | None = None) -> Wor
     ]
     if added is None:
         return Product(factors[0], factors[1], output)
-    alpha, beta = (_number(call[name]) for name in ("alpha", "beta"))
+    alpha, beta = (as_float(call[name]) for name in ("alpha", "beta"))
     own = call.tensor(added)
     row = Factor.of(added, own, own.dtype, copied=beta != 1) if beta != 0 else None
     return Product(factors[0], factors[1], output, row, alpha, beta)
@@ -77,7 +75,8 @@ def _used_type(call: Call, factors: Sequence[str], name: str) -> DType:
     return call.tensor(name).dtype
 
 
-def _number(scalar: Scalar) -> float:
+def as_float(scalar: Scalar) -> float:
+    """The real part of a number."""
     return float(scalar.value.real)
 
 
@@ -96,11 +95,14 @@ def _check_keeps(call: Call) -> None:
 
 _KEEP = {"cubeMathType": "KEEP_DTYPE"}
 _CHOICES = {"cubeMathType": CUBE_MATH_TYPES}
-_CUBE = OneOf("cubeMathType", CUBE_MATH_TYPES)
+CUBE = OneOf("cubeMathType", CUBE_MATH_TYPES)
+"""Check that cubeMathType is one of those."""
 _KEEPS = Holds("out is not FLOAT16 where self is FLOAT, for KEEP_DTYPE", _check_keeps)
 
 
-def _of_rank(names: tuple[str, ...], rank: int) -> Check:
+def of_rank(names: tuple[str, ...], rank: int) -> Check:
+    """Checks that tensors have so many dimensions."""
+
     def check(call: Call) -> None:
         for name in names:
             shape = call.tensor(name).shape
@@ -127,7 +129,9 @@ def product_shape(left: Shape, right: Shape) -> Shape:
     return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
 
 
-def _fit(left: str, right: str) -> Check:
+def fit(left: str, right: str) -> Check:
+    """Checks that two factors can be multiplied."""
+
     def check(call: Call) -> None:
         shapes = call.tensor(left).shape, call.tensor(right).shape
         try:
@@ -142,7 +146,9 @@ def _fit(left: str, right: str) -> Check:
     return Holds(f"{left} and {right} can be multiplied", check)
 
 
-def _out_fits(left: str, right: str) -> Check:
+def out_fits(left: str, right: str) -> Check:
+    """Checks that out has the shape of a product."""
+
     def shape(call: Call) -> Shape:
         return product_shape(call.tensor(left).shape, call.tensor(right).shape)
 
@@ -177,7 +183,7 @@ _ROWS: tuple[tuple[str, str, str, str, tuple[Check, ...], str], ...] = (
         "mm",
         "Product of two matrices.",
         "",
-        (_of_rank(("mat2", "self", "out"), 2),),
+        (of_rank(("mat2", "self", "out"), 2),),
         "mat_mul_v3",
     ),
     (
@@ -185,14 +191,14 @@ _ROWS: tuple[tuple[str, str, str, str, tuple[Check, ...], str], ...] = (
         "batch_matmul",
         "Products of the matrices of two batches.",
         "A batch of one matrix is repeated.",
-        (_of_rank(("self", "mat2", "out"), 3),),
+        (of_rank(("self", "mat2", "out"), 3),),
         "batch_mat_mul_v3",
     ),
 )
 
 
 def _plan_product(call: Call) -> Work:
-    return _product(call, "self", "mat2")
+    return product(call, "self", "mat2")
 
 
 for _name, _python, _summary, _more, _ranks, _folder in _ROWS:
@@ -216,11 +222,11 @@ for _name, _python, _summary, _more, _ranks, _folder in _ROWS:
         checks=(
             NotNull(("self", "mat2", "out")),
             TypeIn(("self", "mat2", "out"), FLOATS),
-            _CUBE,
+            CUBE,
             _KEEPS,
             *_ranks,
-            _fit("self", "mat2"),
-            _out_fits("self", "mat2"),
+            fit("self", "mat2"),
+            out_fits("self", "mat2"),
         ),
         python=OneLine(_python, _KEEP, _CHOICES, Result("product")),
     )
@@ -253,11 +259,11 @@ def _check_added(call: Call) -> None:
     checks=(
         NotNull(("self", "mat1", "mat2", "beta", "alpha", "out")),
         TypeIn(("mat1", "mat2", "self", "out"), FLOATS),
-        _CUBE,
-        _of_rank(("mat1", "mat2"), 2),
-        _fit("mat1", "mat2"),
+        CUBE,
+        of_rank(("mat1", "mat2"), 2),
+        fit("mat1", "mat2"),
         Holds("self has 1 or 2 dimensions and broadcasts to the product", _check_added),
-        _out_fits("mat1", "mat2"),
+        out_fits("mat1", "mat2"),
     ),
     python=OneLine("addmm", {"beta": 1.0, "alpha": 1.0, **_KEEP}, _CHOICES, Result("product")),
 )
@@ -275,159 +281,7 @@ def addmm(call: Call) -> Work:
 
     Source: host code of aclnnAddmm (hicann/ops-nn, matmul/mat_mul_v3).
     """
-    return _product(call, "mat1", "mat2", "self")
-
-
-def _added_to(shape: Callable[[Call], Shape]) -> Check:
-    def check(call: Call) -> None:
-        own, expected = call.tensor("self").shape, shape(call)
-        try:
-            fits = broadcast(own, expected) == expected
-        except ShapeMismatchError:
-            fits = False
-        if not fits:
-            raise call.invalid(
-                "self",
-                f"self has shape {list(own)}, which does not broadcast to {list(expected)}, the shape of "
-                "the product",
-            )
-
-    return Holds("self broadcasts to the product", check)
-
-
-def _check_pairs(call: Call) -> None:
-    first, second = call.tensor("batch1").shape, call.tensor("batch2").shape
-    if first[0] != second[0] or first[2] != second[1]:
-        raise call.invalid(
-            "batch2", f"batch2 has shape {list(second)}, which does not fit {list(first)} of batch1"
-        )
-
-
-def _batch_product(call: Call) -> Shape:
-    return product_shape(call.tensor("batch1").shape, call.tensor("batch2").shape)
-
-
-@MATMUL.operator(
-    """
-    aclnnStatus aclnnBaddbmmGetWorkspaceSize(
-        const aclTensor* self, const aclTensor* batch1, const aclTensor* batch2, const aclScalar* beta,
-        const aclScalar* alpha, aclTensor* out, int8_t cubeMathType,
-        uint64_t* workspaceSize, aclOpExecutor** executor)
-    """,
-    outputs=("out",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("self", "batch1", "batch2", "beta", "alpha", "out")),
-        TypeIn(("self", "batch1", "batch2", "out"), FLOATS),
-        _CUBE,
-        _of_rank(("batch1", "batch2"), 3),
-        _fit("batch1", "batch2"),
-        _added_to(_batch_product),
-        _out_fits("batch1", "batch2"),
-    ),
-)
-def baddbmm(call: Call) -> Work:
-    """Products of the matrices of two batches, scaled, added to scaled matrices.
-
-    $$out = beta \\cdot self + alpha \\cdot (batch1 \\cdot batch2)$$
-
-    - self broadcasts to the products. It is not read where beta is 0.
-    - Everything is computed in FLOAT; the result is rounded once, to the type of out.
-    - cubeMathType is as for aclnnMm. Where nothing is summed, the products are 0.
-    - Deterministic for a given number of threads of the processor's library of linear algebra.
-
-    Source: the public documentation of aclnnBaddbmm (hicann/ops-nn, matmul/batch_mat_mul_v3); the order of
-    checks is that of aclnnAddmm.
-    """
-    return _product(call, "batch1", "batch2", "self")
-
-
-def _batch_sum_shape(call: Call) -> Shape:
-    return call.tensor("batch1").shape[1], call.tensor("batch2").shape[2]
-
-
-@MATMUL.operator(
-    """
-    aclnnStatus aclnnAddbmmGetWorkspaceSize(
-        const aclTensor* self, const aclTensor* batch1, const aclTensor* batch2, const aclScalar* beta,
-        const aclScalar* alpha, aclTensor* out, int8_t cubeMathType,
-        uint64_t* workspaceSize, aclOpExecutor** executor)
-    """,
-    outputs=("out",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("self", "batch1", "batch2", "beta", "alpha", "out")),
-        TypeIn(("self", "batch1", "batch2", "out"), FLOATS),
-        _CUBE,
-        _of_rank(("batch1", "batch2"), 3),
-        Holds("batch1 and batch2 have as many matrices, which can be multiplied", _check_pairs),
-        _added_to(_batch_sum_shape),
-        HasShape("out", "the shape of one product", _batch_sum_shape),
-    ),
-)
-def addbmm(call: Call) -> Work:
-    """Sum of the products of the matrices of two batches, scaled, added to a scaled matrix.
-
-    $$out = beta \\cdot self + alpha \\cdot \\sum_b (batch1_b \\cdot batch2_b)$$
-
-    - self broadcasts to one product. It is not read where beta is 0.
-    - Everything is computed in FLOAT; the result is rounded once, to the type of out.
-    - cubeMathType 2 (USE_FP16) rounds the factors to FLOAT16 first; all else makes no difference here.
-    - Deterministic, at any number of threads.
-
-    Source: the public documentation of aclnnAddbmm (hicann/ops-nn, matmul/batch_mat_mul_v3); the order of
-    checks is that of aclnnAddmm.
-    """
-    alpha, beta = (np.float32(_number(call[name])) for name in ("alpha", "beta"))
-
-    def compute(arrays: Arrays, threads: Threads) -> None:
-        total = np.tensordot(arrays["batch1"], arrays["batch2"], ((0, 2), (0, 1))) * alpha
-        added = arrays["self"] * beta if beta != 0 else np.float32(0)
-        np.add(total, added, out=arrays["out"])
-
-    half = call["cubeMathType"] == CUBE_MATH_TYPES["USE_FP16"]
-    names = ("batch1", "batch2", "self")
-    return staged(call, compute, names, ("out",), via=dtypes.FLOAT16 if half else None)
-
-
-def _rows_of_mat(call: Call) -> Shape:
-    return call.tensor("mat").shape[:1]
-
-
-@MATMUL.operator(
-    """
-    aclnnStatus aclnnAddmvGetWorkspaceSize(
-        const aclTensor* self, const aclTensor* mat, const aclTensor* vec, const aclScalar* alpha,
-        const aclScalar* beta, aclTensor* out, int8_t cubeMathType,
-        uint64_t* workspaceSize, aclOpExecutor** executor)
-    """,
-    outputs=("out",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("self", "mat", "vec", "alpha", "beta", "out")),
-        TypeIn(("self", "mat", "vec", "out"), FLOATS),
-        _CUBE,
-        _of_rank(("mat",), 2),
-        _of_rank(("vec",), 1),
-        _fit("mat", "vec"),
-        _added_to(_rows_of_mat),
-        _out_fits("mat", "vec"),
-    ),
-)
-def addmv(call: Call) -> Work:
-    """Product of a matrix and a vector, scaled, added to a scaled vector.
-
-    $$out = beta \\cdot self + alpha \\cdot (mat \\cdot vec)$$
-
-    - self broadcasts to the product. It is not read where beta is 0.
-    - Everything is computed in FLOAT; the result is rounded once, to the type of out.
-    - cubeMathType is as for aclnnMm. Where nothing is summed, the product is 0.
-    - Deterministic for a given number of threads of the processor's library of linear algebra.
-
-    Source: the public documentation of aclnnAddmv (hicann/ops-nn, matmul/addmv); the order of checks is that
-    of aclnnAddmm.
-    """
-    return _product(call, "mat", "vec", "self")
+    return product(call, "mat1", "mat2", "self")
 
 
 # --- vectors ----------------------------------------------------------------------------------------
@@ -446,11 +300,11 @@ def addmv(call: Call) -> Work:
         SameType(("out",), "vec"),
         WhereNotEmpty(("self",), SameType(("self",), "vec")),
         TypeIn(("self", "vec", "out"), FLOATS),
-        _CUBE,
-        _of_rank(("self",), 2),
-        _of_rank(("vec", "out"), 1),
-        _fit("self", "vec"),
-        _out_fits("self", "vec"),
+        CUBE,
+        of_rank(("self",), 2),
+        of_rank(("vec", "out"), 1),
+        fit("self", "vec"),
+        out_fits("self", "vec"),
     ),
     python=OneLine("mv", _KEEP, _CHOICES, Result("product")),
 )
@@ -467,7 +321,7 @@ def mv(call: Call) -> Work:
 
     Source: host code of aclnnMv (hicann/ops-nn, matmul/mv).
     """
-    return _product(call, "self", "vec")
+    return product(call, "self", "vec")
 
 
 _DOT = (*FLOATS, dtypes.INT8, dtypes.INT32, dtypes.UINT8)
@@ -489,7 +343,7 @@ def _scalar_shape(call: Call) -> Shape:
         NotNull(("self", "tensor", "out")),
         SameType(("tensor", "out"), "self"),
         TypeIn(("self",), _DOT),
-        _of_rank(("self", "tensor"), 1),
+        of_rank(("self", "tensor"), 1),
         SameShape(("tensor",), "self"),
         HasShape("out", "no dimensions", _scalar_shape),
     ),
