@@ -35,20 +35,32 @@ _SHORT = (
 _IN_PLACE = (
     *("Adds", "Muls", "Neg", "Floor", "Ceil", "Round", "Trunc"),
     *(f"Bitwise{word}Scalar" for word in ("And", "Or", "Xor")),
-    *(f"{name}Scalar" for name, _ in COMPARISONS),
+    *(f"{name}{other}" for name, _ in COMPARISONS for other in ("Scalar", "Tensor")),
 )
+_LIGHT = (
+    *("Abs", "Neg", "Copy", "ZeroInplace"),
+    *(
+        f"{name}Scalar{form}"
+        for name in ("Add", "Sub", "Mul", "Div")
+        for form in ("", "V2", "List")
+    ),
+)
+_PRODUCTS = "multiplies in DOUBLE, as documented; NumPy takes four times as long for that"
 _PLACES = "of each tensor is to be found out where it lies, some 5 µs; NumPy takes 1 µs to add a number to it"
 _FINITE = "looks for infinite gradients first, which products with weights of 0 would spread"
 NOTES = {
     "All BOOL": _CALL,
     "Any BOOL": _CALL,
     "NLLLoss": f"{_CALL}; it reads two numbers per row, and looks whether all classes exist",
-    "ProdDim columns": "multiplies in DOUBLE, as documented; NumPy takes four times as long for that",
+    "ProdDim columns": _PRODUCTS,
+    "ProdDim middle": _PRODUCTS,
     "Cumsum all": _SUMS,
     "Cumsum rows": _SUMS,
+    **{f"Foreach{name} 8 tensors": _PLACES for name in _LIGHT},
     "ForeachNorm 8 tensors": "adds in DOUBLE, as documented; NumPy in FLOAT, by a product of vectors",
-    "ForeachZeroInplace 8 tensors": _CALL,
     **{f"{name} 256 tensors": _PLACES for name in foreach.MANY},
+    "Addbmm": "in one thread of the library of linear algebra, so that bits do not depend on it",
+    "Addmv": _CALL,
     "UpsampleBilinear2dBackward": _FINITE,
     "UpsampleBilinear2dBackwardV2": _FINITE,
     "Roll dim 1": "the C library's memcpy moves rows that begin anywhere, as fast as their places allow",

@@ -23,7 +23,7 @@ from aclnn_server.operators.matmul import (
 )
 from aclnn_server.operators.products import ASCEND310B
 from aclnn_server.operators.shapes import Shape, ShapeMismatchError, broadcast
-from aclnn_server.operators.staging import Arrays, staged
+from aclnn_server.operators.staging import Arrays, in_blocks, staged
 from aclnn_server.operators.threads import Threads
 
 ADDED_PRODUCTS = Family()
@@ -132,9 +132,17 @@ def addbmm(call: Call) -> Work:
     alpha, beta = (np.float32(as_float(call[name])) for name in ("alpha", "beta"))
 
     def compute(arrays: Arrays, threads: Threads) -> None:
-        total = np.tensordot(arrays["batch1"], arrays["batch2"], ((0, 2), (0, 1))) * alpha
-        added = arrays["self"] * beta if beta != 0 else np.float32(0)
-        np.add(total, added, out=arrays["out"])
+        first, second, out = (arrays[name] for name in ("batch1", "batch2", "out"))
+        added = np.broadcast_to(arrays["self"], out.shape)
+
+        def rows(cut: slice) -> None:
+            total = np.zeros_like(out[cut])
+            for left, right in zip(first, second, strict=True):
+                np.add(total, left[cut] @ right, out=total)
+            np.multiply(total, alpha, out=total)
+            np.add(total, added[cut] * beta if beta != 0 else np.float32(0), out=out[cut])
+
+        in_blocks(threads, len(out), second[0].size // 8 if len(second) else 1, rows)
 
     half = call["cubeMathType"] == CUBE_MATH_TYPES["USE_FP16"]
     names = ("batch1", "batch2", "self")
