@@ -45,6 +45,9 @@ _LIGHT = (
         for form in ("", "V2", "List")
     ),
 )
+_TARGETS = (
+    "a pass more, for targets that are not above 0, of which the expression makes NaN or a slope"
+)
 _PRODUCTS = "multiplies in DOUBLE, as documented; NumPy takes four times as long for that"
 _PLACES = "of each tensor is to be found out where it lies, some 5 µs; NumPy takes 1 µs to add a number to it"
 _FINITE = "looks for infinite gradients first, which products with weights of 0 would spread"
@@ -52,6 +55,7 @@ NOTES = {
     "All BOOL": _CALL,
     "Any BOOL": _CALL,
     "NLLLoss": f"{_CALL}; it reads two numbers per row, and looks whether all classes exist",
+    **{f"KlDiv{form}": _TARGETS for form in ("", "Backward", "TargetBackward")},
     "ProdDim columns": _PRODUCTS,
     "ProdDim middle": _PRODUCTS,
     "Cumsum all": _SUMS,
