@@ -94,6 +94,17 @@ def test_a_step_of_adamw_in_mixed_types_and_layouts() -> None:
         np.testing.assert_allclose(plain, right, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("steps", [-1e30, -2, 1e30, np.inf, np.nan])
+@pytest.mark.parametrize("beta", [0.0, 0.9])
+def test_a_step_of_adamw_after_any_number_of_steps_is_made(steps: float, beta: float) -> None:
+    """What such a tensor leads to is no number, and no failure."""
+    state = [np.ones(2, np.float32) for _ in range(3)]
+    counted = np.array(steps, np.float32)
+    call("aclnnApplyAdamWV2", *state, None, np.ones(2, np.float32), counted, 0.1, beta, beta, 0.0,
+         1e-8, False, False)  # fmt: skip
+    np.testing.assert_allclose(state[1], beta + (1 - beta), rtol=1e-6)
+
+
 def test_refusals() -> None:
     x, out = numbers((2, 3)), np.zeros(2, np.float32)
     name = "aclnnLinalgVectorNorm"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -106,3 +107,13 @@ def test_what_is_refused(changes: dict[str, Any], message: str) -> None:
 def test_training_needs_places_for_what_is_kept() -> None:
     with pytest.raises(NullPointerError, match="oOut"):
         run(plain() | {"oOut": None})
+
+
+def test_layers_beyond_any_number_are_refused_at_once() -> None:
+    """They are counted, not listed."""
+    begin = time.process_time()
+    with pytest.raises(
+        InvalidParameterError, match=r"params has 4 tensors; it must have 8589934588"
+    ):
+        run(plain() | {"numLayers": 2**31 - 1})
+    assert time.process_time() - begin < 1

@@ -52,8 +52,8 @@ class _Factors(Betas):
         super().__init__(settings.beta1, settings.beta2)
         single = np.float32
         with np.errstate(all="ignore"):
-            self.step = single(settings.rate / np.float64(1 - settings.beta1**steps))
-            self.root = single(np.sqrt(np.float64(1 - settings.beta2**steps)))
+            self.step = single(settings.rate / (1 - np.float64(settings.beta1) ** steps))
+            self.root = single(np.sqrt(1 - np.float64(settings.beta2) ** steps))
         self.decay = single(1 - settings.rate * settings.decay)
         self.eps = single(settings.eps)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,13 @@ def _check_input(call: Call) -> None:
         raise call.invalid("numLayers", f"numLayers is {call['numLayers']}; it must be above 0")
 
 
-def _check_list(call: Call, name: str, shapes: list[Shape]) -> None:
+def _check_list(call: Call, name: str, count: int, shape_of: Callable[[int], Shape]) -> None:
     specs: Specs = call[name]
-    if len(specs) != len(shapes):
-        raise call.invalid(name, f"{name} has {len(specs)} tensors; it must have {len(shapes)}")
+    if len(specs) != count:
+        raise call.invalid(name, f"{name} has {len(specs)} tensors; it must have {count}")
     own = call.tensor("input").dtype
-    for place, (spec, shape) in enumerate(zip(specs, shapes, strict=True)):
+    for place, spec in enumerate(specs):
+        shape = shape_of(place)
         if spec.shape != shape:
             raise call.invalid(
                 name, f"{name}[{place}] has shape {list(spec.shape)}; it must have {list(shape)}"
@@ -94,9 +96,15 @@ def _check_params(call: Call) -> None:
     if len(call["params"]) > 1 and len(call["params"][1].shape) != 2:
         shape = list(call["params"][1].shape)
         raise call.invalid("params", f"params[1] has shape {shape}; it must have 2 dimensions")
-    _check_list(call, "params", [row for run in range(sizes.runs) for row in sizes.params(run)])
+    parts = sizes.parts
+    _check_list(
+        call,
+        "params",
+        sizes.runs * parts,
+        lambda place: sizes.params(place // parts)[place % parts],
+    )
     if call["hx"]:
-        _check_list(call, "hx", [sizes.state] * 2)
+        _check_list(call, "hx", 2, lambda _: sizes.state)
 
 
 def _check_kept(call: Call) -> None:
@@ -107,7 +115,7 @@ def _check_kept(call: Call) -> None:
     for name in _KEPT:
         if call[name] is None:
             NotNull((name,))(call)
-        _check_list(call, name, [shape] * sizes.runs)
+        _check_list(call, name, sizes.runs, lambda _: shape)
 
 
 def _output(call: Call) -> Shape:
