@@ -178,3 +178,10 @@ def test_what_groups_refuse(sizes: tuple[int, ...], message: str) -> None:
     x, mean = numbers(2, 4, 5), np.empty((2, 2), np.float32)
     with pytest.raises(InvalidParameterError, match=message):
         call("aclnnGroupNorm", x, None, None, *sizes, EPS, x.copy(), mean, mean.copy())
+
+
+def test_the_elements_of_a_channel_are_told_right_of_no_samples_too() -> None:
+    x, mean = np.empty((0, 4, 3), np.float32), np.empty((0, 2), np.float32)
+    with pytest.raises(InvalidParameterError, match="HxW is 9223372036854775807"):
+        call("aclnnGroupNorm", x, None, None, 0, 4, 2**63 - 1, 2, EPS, x, mean, mean.copy())
+    call("aclnnGroupNorm", x, None, None, 0, 4, 3, 2, EPS, x, mean, mean.copy())

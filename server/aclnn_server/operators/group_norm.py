@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def _check_sizes(call: Call) -> None:
             name,
             f"{name} has shape {list(spec.shape)}; its first sizes must be N {given[0]} and C {given[1]}",
         )
-    if spec.elements != given[0] * given[1] * given[2]:
+    if math.prod(spec.shape[2:]) != given[2]:
         raise call.invalid(
             "HxW",
             f"HxW is {given[2]}, which is not the elements of a channel of {list(spec.shape)}",
