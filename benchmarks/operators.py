@@ -33,7 +33,7 @@ _SHORT = (
     "programs run"
 )
 _IN_PLACE = (
-    *("Adds", "Muls", "Neg", "Floor", "Ceil", "Round", "Trunc"),
+    *("Adds", "Subs", "Muls", "Divs", "Neg", "Floor", "Ceil", "Round", "Trunc"),
     *(f"Bitwise{word}Scalar" for word in ("And", "Or", "Xor")),
     *(f"{name}{other}" for name, _ in COMPARISONS for other in ("Scalar", "Tensor")),
 )
