@@ -48,6 +48,9 @@ _LIGHT = (
 _TARGETS = (
     "a pass more, for targets that are not above 0, of which the expression makes NaN or a slope"
 )
+_TWO_STEPS = (
+    "rows are taken, then columns, then they are moved to their place, whatever the sizes are"
+)
 _PRODUCTS = "multiplies in DOUBLE, as documented; NumPy takes four times as long for that"
 _PLACES = "of each tensor is to be found out where it lies, some 5 µs; NumPy takes 1 µs to add a number to it"
 _FINITE = "looks for infinite gradients first, which products with weights of 0 would spread"
@@ -60,6 +63,10 @@ NOTES = {
     "ProdDim middle": _PRODUCTS,
     "Cumsum all": _SUMS,
     "Cumsum rows": _SUMS,
+    "Cumsum middle": _SUMS,
+    "Index elements": "copies the indexes, which may change meanwhile, and looks whether each names a place",
+    "UpsampleNearest2d": _TWO_STEPS,
+    "UpsampleNearest2dV2": _TWO_STEPS,
     **{f"Foreach{name} 8 tensors": _PLACES for name in _LIGHT},
     "ForeachNorm 8 tensors": "adds in DOUBLE, as documented; NumPy in FLOAT, by a product of vectors",
     **{f"{name} 256 tensors": _PLACES for name in foreach.MANY},
