@@ -190,3 +190,9 @@ def test_refusals() -> None:
     assert refusal("aclnnMultinomial", x, 0, True, 0, 0, out[:, :0]) == (161002, "numsamples")
     wide = np.zeros((2, 4), np.int64)
     assert refusal("aclnnMultinomial", x, 4, False, 0, 0, wide) == (161002, "numsamples")
+
+
+def test_multinomial_of_no_rows_of_no_categories_draws_nothing() -> None:
+    call(
+        "aclnnMultinomial", np.empty((0, 0), np.float32), 3, True, 0, 0, np.empty((0, 3), np.int64)
+    )

@@ -6,6 +6,7 @@ same at every run, but not those that an NPU gives.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -397,7 +398,7 @@ class _Samples:
 
     def _weights(self, own: Array, wanted: int) -> Array:
         """The weights in DOUBLE, checked."""
-        weights = np.array(own.reshape(-1, own.shape[-1]), np.float64)
+        weights = np.array(own.reshape(math.prod(own.shape[:-1]), own.shape[-1]), np.float64)
         problem = ""
         if not (np.isfinite(weights).all() and (weights >= 0).all()):
             problem = "has weights that are negative, infinite or NaN"
