@@ -3,9 +3,9 @@
 import numpy as np
 
 from aclnn import dtypes
-from aclnn_server.operators.blocks import elementwise
-from aclnn_server.operators.checks import NotNull, RankUpTo, SameShape, SameType, TypeIn
+from aclnn_server.operators.checking.checks import NotNull, RankUpTo, SameShape, SameType, TypeIn
 from aclnn_server.operators.definition import Call, Family, OneLine, Work
+from aclnn_server.operators.engines.blocks import elementwise
 
 FAMILY = Family()
 

@@ -14,7 +14,7 @@ from aclnn.errors import OutOfMemoryError, StreamDestroyedError
 from aclnn.tensors import TensorSpec
 from aclnn_server.backends.host import HostDevice, processor_name
 from aclnn_server.backends.numpy import NumpyBackend, NumpyDevice
-from aclnn_server.operators import casts
+from aclnn_server.operators.engines import casts
 
 GRADIENT = "aclnnSmoothL1LossBackward"
 

@@ -28,8 +28,8 @@ from aclnn_server.backends.base import Check, DeviceStream, Plan, Shapes, Storag
 from aclnn_server.backends.host import Array
 from aclnn_server.backends.numpy import NumpyBackend, NumpyDevice
 from aclnn_server.config import ServerConfig
+from aclnn_server.operators.engines.threads import Threads
 from aclnn_server.operators.products import product
-from aclnn_server.operators.threads import Threads
 from aclnn_server.server import Server
 from tests.chaos.proxy import Proxy
 

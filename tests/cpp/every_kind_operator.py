@@ -8,9 +8,9 @@ import numpy as np
 
 from aclnn.dtypes import DType
 from aclnn.tensors import Scalar, TensorSpec
-from aclnn_server.operators.checks import NotNull
+from aclnn_server.operators.checking.checks import NotNull
 from aclnn_server.operators.definition import Array, Call, Family, Memory, Work
-from aclnn_server.operators.threads import Threads
+from aclnn_server.operators.engines.threads import Threads
 
 FAMILY = Family()
 ROOM = 2000

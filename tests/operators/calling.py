@@ -15,8 +15,8 @@ from aclnn.tensors import describe
 from aclnn_server.backends.base import Device, Plan, Shapes
 from aclnn_server.backends.numpy import NumpyDevice
 from aclnn_server.operators.catalogue import lookup
+from aclnn_server.operators.engines.threads import Threads
 from aclnn_server.operators.products import REFERENCE, product
-from aclnn_server.operators.threads import Threads
 
 Array = npt.NDArray[Any]
 Argument = Any

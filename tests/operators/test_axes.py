@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aclnn import dtypes
 from aclnn.tensors import TensorSpec
-from aclnn_server.operators.axes import Grid, positive, reduced_shape
+from aclnn_server.operators.engines.axes import Grid, positive, reduced_shape
 
 SHAPES = st.lists(st.integers(1, 7), max_size=5).map(tuple)
 

@@ -9,9 +9,9 @@ import pytest
 
 from aclnn import codes, dtypes, formats
 from aclnn.signatures import Kind, parse, parse_header
-from aclnn_server.operators import c_functions
 from aclnn_server.operators.catalogue import built_in
 from aclnn_server.operators.generate import C_HEADERS, C_LIBRARY, ORIGIN
+from aclnn_server.operators.texts import c_functions
 
 VENDOR_FILES = {
     "aclnnAdd": "aclnn_add.h",

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from aclnn_server.operators import casts
-from aclnn_server.operators.casts import narrow, widen
+from aclnn_server.operators.engines import casts
+from aclnn_server.operators.engines.casts import narrow, widen
 from tests.operators.calling import Array
 
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)

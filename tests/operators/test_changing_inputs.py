@@ -24,7 +24,7 @@ from aclnn.dtypes import DType
 from aclnn.errors import AclnnError
 from aclnn_server.operators.catalogue import built_in
 from aclnn_server.operators.definition import Operator
-from aclnn_server.operators.indexing import places_of
+from aclnn_server.operators.movement.indexing import places_of
 from tests.operators.calling import Array, device
 from tests.operators.samples import Sample, sample
 from tests.operators.test_every_operator import NOT_FOR

@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from aclnn_server.operators import casts
-from aclnn_server.operators.blocks import FEW
-from aclnn_server.operators.losses import SmoothL1Gradient
+from aclnn_server.operators.engines import casts
+from aclnn_server.operators.engines.blocks import FEW
+from aclnn_server.operators.losses.losses import SmoothL1Gradient
 from tests.operators.calling import Array, call
 
 pytest.importorskip("numba", reason="numba is not installed; it comes with the extra jit")
@@ -29,7 +29,7 @@ NARROW = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
 
 def without_compiler(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(casts, "loops", dict)
-    patch.setattr("aclnn_server.operators.losses.has_compiler", lambda: False)
+    patch.setattr("aclnn_server.operators.losses.losses.has_compiler", lambda: False)
 
 
 def same(left: Array, right: Array, *, nan_signs: bool = True) -> bool:
@@ -121,7 +121,7 @@ def test_nothing_has_to_be_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None
     from numba import njit
     from numba.core import caching
 
-    from aclnn_server.operators import compiled
+    from aclnn_server.operators.engines import compiled
 
     monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
     with pytest.raises(RuntimeError, match="no locator available"):

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from aclnn_server.operators.tiling import BLOCK
+from aclnn_server.operators.engines.tiling import BLOCK
 from tests.operators.calling import Array, call, device
 
 TYPES = (np.float32, ml_dtypes.bfloat16, np.bool_, np.complex64)

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from aclnn_server.operators.tiling import BLOCK
+from aclnn_server.operators.engines.tiling import BLOCK
 from tests.operators.calling import Array, backward, call, device, forward
 
 TYPES = (np.float32, np.float16, ml_dtypes.bfloat16)

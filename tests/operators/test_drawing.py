@@ -12,8 +12,8 @@ import pytest
 
 from aclnn.errors import ExecutionFailedError
 from aclnn.tensors import Scalar
-from aclnn_server.operators.random_numbers import generator
-from aclnn_server.operators.tiling import BLOCK
+from aclnn_server.operators.engines.random_numbers import generator
+from aclnn_server.operators.engines.tiling import BLOCK
 from tests.operators.calling import Array, call, device
 from tests.operators.test_movement import refusal
 

@@ -13,7 +13,7 @@ from aclnn.errors import InvalidParameterError
 from aclnn.signatures import Kind
 from aclnn_server.operators.catalogue import built_in
 from aclnn_server.operators.definition import Operator
-from aclnn_server.operators.tiling import BLOCK
+from aclnn_server.operators.engines.tiling import BLOCK
 from tests.operators.calling import Array, device
 from tests.operators.samples import Sample, sample
 

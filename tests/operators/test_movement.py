@@ -17,7 +17,7 @@ from aclnn import dtypes
 from aclnn.dtypes import DType
 from aclnn.errors import AclnnError, InvalidParameterError
 from aclnn.tensors import Scalar
-from aclnn_server.operators.layout_checks import ALL
+from aclnn_server.operators.checking.layout_checks import ALL
 from tests.operators.calling import Array, call, device
 
 EVERY_TYPE = pytest.mark.parametrize("dtype", ALL, ids=str)

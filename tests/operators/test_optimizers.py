@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from aclnn.errors import InvalidParameterError, NullPointerError, UnsupportedError
-from aclnn_server.operators.tiling import BLOCK
+from aclnn_server.operators.engines.tiling import BLOCK
 from tests.operators.calling import Array, call, device
 from tests.operators.test_reductions import numbers
 

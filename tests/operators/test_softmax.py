@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aclnn import dtypes
 from aclnn.errors import InvalidParameterError, NullPointerError
 from aclnn.tensors import TensorSpec
-from aclnn_server.operators.tiling import BLOCK
+from aclnn_server.operators.engines.tiling import BLOCK
 from tests.operators.calling import Array, call, device
 from tests.operators.test_reductions import numbers
 

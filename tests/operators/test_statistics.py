@@ -9,7 +9,7 @@ import pytest
 
 from aclnn import dtypes
 from aclnn.errors import InvalidParameterError
-from aclnn_server.operators.tiling import BLOCK
+from aclnn_server.operators.engines.tiling import BLOCK
 from tests.operators.calling import Array, call, device
 from tests.operators.test_reductions import LAYOUT, numbers, reduced
 

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from aclnn_server.operators.threads import ALIGNMENT, Scratch, Threads, scratch_bytes
+from aclnn_server.operators.engines.threads import ALIGNMENT, Scratch, Threads, scratch_bytes
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from aclnn import dtypes
 from aclnn.tensors import TensorSpec
-from aclnn_server.operators.shapes import ShapeMismatchError, broadcast
-from aclnn_server.operators.tiling import BLOCK, Tiling, lay_out
+from aclnn_server.operators.engines.shapes import ShapeMismatchError, broadcast
+from aclnn_server.operators.engines.tiling import BLOCK, Tiling, lay_out
 
 
 @given(

@@ -149,7 +149,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     [
         ("FAMILY = 1", r"is a int; it must be a Family"),
         ("import no_such_module", "cannot be loaded: No module named 'no_such_module'"),
-        ("from aclnn_server.operators.losses import LOSSES as FAMILY", "which there is already"),
+        (
+            "from aclnn_server.operators.losses.losses import LOSSES as FAMILY",
+            "which there is already",
+        ),
     ],
 )
 def test_a_package_that_cannot_be_served(site: Path, text: str, problem: str) -> None:

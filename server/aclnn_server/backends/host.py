@@ -13,7 +13,7 @@ from aclnn.errors import OutOfMemoryError, UnsupportedError
 from aclnn_server.backends.base import Device, DeviceStream
 from aclnn_server.backends.shared import SharedHostMemory
 from aclnn_server.machine import Machine, fields
-from aclnn_server.operators.threads import ALIGNMENT, aligned
+from aclnn_server.operators.engines.threads import ALIGNMENT, aligned
 
 Array = npt.NDArray[Any]
 

@@ -27,8 +27,8 @@ from aclnn_server.backends.base import (
 from aclnn_server.backends.host import Array, HostDevice
 from aclnn_server.operators.catalogue import lookup, operators
 from aclnn_server.operators.definition import Operator
+from aclnn_server.operators.engines.threads import Threads
 from aclnn_server.operators.products import REFERENCE, Product, product
-from aclnn_server.operators.threads import Threads
 
 KEPT_PLANS = 4096
 """Plans that are kept for equal calls; they are forgotten together when there are more."""

@@ -50,8 +50,8 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Asks the server for its catalogue, writes the files, and tells how to compile them."""
-    from aclnn_server.operators import c_functions
     from aclnn_server.operators.catalogue import built_in
+    from aclnn_server.operators.texts import c_functions
 
     operators = ask(options)
     origin = f"Written by {PROGRAM} headers {options.address}."

@@ -45,7 +45,7 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Asks the server for its catalogue, and writes the module."""
-    from aclnn_server.operators.stubs import module
+    from aclnn_server.operators.texts.stubs import module
 
     text = module(options.address, ask(options))
     if options.output is None:

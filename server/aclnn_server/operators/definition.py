@@ -32,7 +32,7 @@ from aclnn.tensors import TensorSpec
 from aclnn_server.operators.products import Product
 
 if TYPE_CHECKING:
-    from aclnn_server.operators.threads import Threads
+    from aclnn_server.operators.engines.threads import Threads
 
 Array = npt.NDArray[Any]
 Memory = Mapping[str, Array]

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from aclnn_server.operators import (
+from aclnn_server.operators.catalogue import built_in
+from aclnn_server.operators.texts import (
     c_functions,
     c_tables,
     document,
@@ -20,7 +21,6 @@ from aclnn_server.operators import (
     typescript,
     typescript_tables,
 )
-from aclnn_server.operators.catalogue import built_in
 
 ROOT = Path(__file__).parents[3]
 OPS = Path("client/aclnn_client/ops.py")

@@ -1,0 +1,1 @@
+"""What operators are computed with: blocks, rows, reductions, products, copies, and threads."""

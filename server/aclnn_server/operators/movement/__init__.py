@@ -1,0 +1,1 @@
+"""Operators that make, draw, move and choose elements."""

@@ -1,0 +1,1 @@
+"""Text that follows from the catalogue: clients' functions, headers, documentation."""

@@ -1,0 +1,1 @@
+"""What optimisers do."""
