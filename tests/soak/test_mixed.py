@@ -92,4 +92,4 @@ def test_clients_of_every_kind_at_once(process: ServerProcess) -> None:
     assert all(crowd.latencies.count(kind) for kind in CLIENTS)
     assert crowd.killed
     assert len(proxy.happened) > SECONDS / 10
-    settled(process.address, pid, samples[0][1].files)
+    settled(process.address, pid, samples[0][1].files + TOLERATED_HANDLES)
