@@ -229,7 +229,7 @@ class Converter:
             Kind.DATA_TYPE: self._data_type,
         }
         return tuple(
-            (position, row, makers[row.kind])
+            (position, row, self._own_tensor if row.shaped_by_data else makers[row.kind])
             for position, row in enumerate(signature.parameters)
             if row.kind in makers
         )
@@ -272,6 +272,11 @@ class Converter:
         handle = self._tensors.take(place)
         made.tensors.append((place, handle))
         return handle
+
+    def _own_tensor(self, spec: TensorSpec, address: int, made: Arguments) -> int | None:
+        """A tensor that is not used again: the run gives it another shape."""
+        made.owned.append(self._tensors.create(placed(spec, address)))
+        return made.owned[-1].value
 
     def _tensor_list(
         self, specs: tuple[TensorSpec, ...], address: int | tuple[int, ...], made: Arguments
