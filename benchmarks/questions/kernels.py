@@ -45,6 +45,8 @@ class Torch:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            # torch_npu, where that is installed as well, wants libraries that need not be there.
+            env=os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
         )
         assert self._process.stdout is not None
         self.version = self._process.stdout.readline().strip()

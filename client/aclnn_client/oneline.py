@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from aclnn.errors import InvalidParameterError
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Kind
 from aclnn.tensors import TensorSpec
 from aclnn_client.arrays import Array, as_array, data_type
 from aclnn_client.context import AnyContext
+from aclnn_client.plans import CAPACITY
 from aclnn_client.stream import AnyStream
 from aclnn_client.tensor import AnyTensor
-from aclnn_client.travelling import call_inline, template
+from aclnn_client.travelling import Template, call_inline, template
 from aclnn_client.two_phase import Executor, place
 from aclnn_client.values import encode, in_order, results_of
 
@@ -51,14 +54,63 @@ class Operators:
 
 
 def _function(context: _Context, form: Pythonic) -> Callable[..., Any]:
+    known: dict[_Key, Template] = {}
+
     def function(*values: Any, stream: AnyStream | None = None, **named: Any) -> Any:  # noqa: ANN401
+        key = None if stream is not None else _key(form, values, named)
+        prepared = None if key is None else known.get(key)
+        if prepared is not None:
+            return context.drive(_again(context, prepared, values))
         inputs, attributes = _bind(form, values, named)
-        return context.drive(_call(context, form, inputs, attributes, stream))
+        return context.drive(_call(context, form, inputs, attributes, stream, _Known(known, key)))
 
     names = [*form.inputs, *(f"{name}={value!r}" for name, value in form.attributes.items())]
     function.__name__ = function.__qualname__ = form.name
     function.__doc__ = f"{form.name}({', '.join(names)}, *, stream=None), by {form.operator}."
     return function
+
+
+_Key = tuple[object, ...]
+"""Everything about a call but the elements of its arrays."""
+_EXACT = frozenset((str, int, float, bool, type(None)))
+"""Types whose text tells values apart that are equal: 1 from 1.0 and from True, 0.0 from -0.0."""
+
+
+def _key(form: Pythonic, values: Sequence[Any], named: dict[str, Any]) -> _Key | None:
+    """The key of a call on arrays that has nothing to look at twice; ``None`` of any other."""
+    count = len(form.inputs)
+    if len(values) < count:
+        return None
+    parts: list[object] = []
+    for value in values[:count]:
+        if type(value) is not np.ndarray:
+            return None
+        parts += value.dtype, value.shape
+    rest = values[count:]
+    if not _EXACT.issuperset(map(type, (*rest, *named.values()))):
+        return None
+    return *parts, repr((rest, named))
+
+
+class _Known:
+    """Where the template of a call is remembered, so that the next one like it only fills it in."""
+
+    def __init__(self, templates: dict[_Key, Template], key: _Key | None) -> None:
+        self._templates = templates
+        self._key = key
+
+    def remember(self, prepared: Template) -> None:
+        """Remembers it, if the call has a key; when there are too many, all are forgotten."""
+        if self._key is not None:
+            if len(self._templates) >= CAPACITY:
+                self._templates.clear()
+            self._templates[self._key] = prepared
+
+
+async def _again(context: _Context, prepared: Template, values: Sequence[Any]) -> Any:  # noqa: ANN401
+    """A call like one before."""
+    arrays = values[: len(prepared.inputs)]
+    return _single(await call_inline(context, prepared, arrays, context.default_stream))
 
 
 def _served(context: _Context, name: str) -> Callable[..., Any]:
@@ -81,7 +133,7 @@ async def _call_served(
     stream: AnyStream | None,
 ) -> Any:  # noqa: ANN401 - as of _call
     form = await context.find_form(name)
-    return await _call(context, form, *_bind(form, values, named), stream)
+    return await _call(context, form, *_bind(form, values, named), stream, _Known({}, None))
 
 
 def _bind(
@@ -117,6 +169,7 @@ async def _call(
     given: list[Any],
     attributes: dict[str, object],
     stream: AnyStream | None,
+    known: _Known,
 ) -> Any:  # noqa: ANN401 - one array or tensor, or a tuple of them
     stream = context.default_stream if stream is None else stream
     _check_contexts(context, form, given, stream)
@@ -133,6 +186,7 @@ async def _call(
         return _single(await _resident(context, form, given, attributes, stream))
     prepared = template(form, signature, arrays, attributes)
     if prepared.traffic <= context.commands.inline_bytes:
+        known.remember(prepared)
         return _single(await call_inline(context, prepared, arrays, stream))
     return _single(await _large(context, form, arrays, attributes, stream))
 

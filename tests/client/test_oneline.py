@@ -223,6 +223,51 @@ def test_attributes_that_differ_little_are_told_apart(context: Context) -> None:
     assert context.ops.smooth_l1_loss(grid, grid, reduction=0).shape == (1, 1, 1)
 
 
+def test_calls_that_are_alike_are_told_from_those_that_only_seem_so(context: Context) -> None:
+    """The first of a kind is looked at; those after it are only filled in."""
+    x = np.array([[-2.5, 1.5], [3.5, -0.5]], np.float32)
+    given: list[Any] = [
+        x, x + 1, x.astype(np.float16), x.astype(">f4"), x.T, x[:, ::-1], x[0], x.view(np.recarray),
+        np.asfortranarray(x), x.tolist(), x[:0],
+    ]  # fmt: skip
+    for _ in range(3):
+        for array in given:
+            plain = np.asarray(array, None if isinstance(array, np.ndarray) else np.float32)
+            zero = np.zeros(plain.shape, plain.dtype.newbyteorder("="))
+            found = context.ops.smooth_l1_loss(array, zero, "none")
+            distance = np.abs(plain)
+            expected = np.where(distance < 1, distance * distance / 2, distance - 0.5)
+            np.testing.assert_array_equal(found, expected)
+            assert found.dtype == zero.dtype
+            assert type(found) is np.ndarray
+
+
+@pytest.mark.parametrize("rounds", [3])
+def test_attributes_of_calls_that_are_alike(context: Context, rounds: int) -> None:
+    x = np.array([1.0, 4.0], np.float32)
+    zero = np.zeros(2, np.float32)
+    for _ in range(rounds):
+        assert context.ops.smooth_l1_loss(x, zero, reduction="sum").tolist() == 4.0
+        assert context.ops.smooth_l1_loss(x, zero, "sum").tolist() == 4.0
+        assert context.ops.smooth_l1_loss(x, zero, "none").tolist() == [0.5, 3.5]
+        assert context.ops.smooth_l1_loss(x, zero, reduction=2, beta=2.0).tolist() == 3.25
+        assert context.ops.smooth_l1_loss(x, target=zero, reduction=2).tolist() == 4.0
+        with pytest.raises(TypeError):
+            context.ops.smooth_l1_loss(x, zero, "sum", reduction="sum")
+
+
+def test_only_so_many_kinds_of_calls_are_remembered(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aclnn_client.oneline.CAPACITY", 2)
+    for length in (1, 2, 3, 4, 1, 2):
+        x = np.arange(length, dtype=np.float32)
+        assert context.ops.smooth_l1_loss(x, x, "none").tolist() == [0.0] * length
+    cells = context.ops.smooth_l1_loss.__closure__ or ()
+    (templates,) = (cell.cell_contents for cell in cells if isinstance(cell.cell_contents, dict))
+    assert 0 < len(templates) <= 2
+
+
 def test_lines_give_arrays_for_arrays_and_tensors_for_tensors() -> None:
     array = np.array([[0.25, 4.0], [1.0, 9.0]], np.float32)
     with (
