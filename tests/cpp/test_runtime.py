@@ -84,9 +84,14 @@ def gate_acts(backend: GatedBackend) -> dict[str, Act]:
     return {"open soon": soon(open_gate), "open": open_gate, "await": await_gate}
 
 
-@pytest.mark.parametrize("name", ["memory_test", "stream_test"])
+@pytest.mark.parametrize("name", ["memory_test", "meta_test", "stream_test", "two_phase_test"])
 def test_program(name: str, sanitizer: str, server: Server, backend: GatedBackend) -> None:
     run(building.sanitized(name, sanitizer), server.address, gate_acts(backend))
+
+
+def test_workspace_of_the_caller(sanitizer: str, server: Server) -> None:
+    program = building.sanitized("two_phase_test", sanitizer)
+    run(program, server.address, {}, "caller", ACLNN_WORKSPACE="caller")
 
 
 # --- the process as a whole -------------------------------------------------------------------------
