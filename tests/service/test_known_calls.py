@@ -156,7 +156,7 @@ def test_every_operator_answers_the_same_when_it_is_recognised(
     values = sample(operator, shape, _dtype(operator)).values
     rows = operator.signature.parameters
     arguments = [_argument(row, values[row.name]) for row in rows]
-    submit.applier._known = KnownCalls()  # what other contexts did is forgotten
+    submit.applier.known = KnownCalls()  # what other contexts did is forgotten
     first = submit.both(arguments, operator.name)
     assert submit.recognised == [False]
     assert submit.both(arguments, operator.name) == first
@@ -239,7 +239,7 @@ def repeated(submit: Submit) -> Iterator[Submit]:
 def again(submit: Submit, *bindings: op.Binding, **rest: Any) -> pb.Result:  # noqa: ANN401
     request = op.ExecuteRequest(executor_id=50, bindings=bindings, asynchronous=True, **rest)
     command = pb.Command(execute=request).SerializeToString()
-    at_once = submit.applier._known.run_again(submit.call, command)
+    at_once = submit.applier.known.run_again(submit.call, command)
     submit.recognised.append(at_once is not None)
     if at_once is not None:
         return pb.Result.FromString(at_once)
@@ -422,7 +422,7 @@ def test_bytes_of_what_is_remembered_are_bounded(
     submit: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = KnownCalls()
-    submit.applier._known = known
+    submit.applier.known = known
     submit.both(loss(0, 1))
     (layout,) = next(iter(known._layouts.values()))
     size = sum(map(len, layout.heads))
@@ -440,7 +440,7 @@ def test_bytes_of_what_is_remembered_are_bounded(
 def test_what_is_remembered_is_bounded(submit: Submit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aclnn_server.service.known_calls.CAPACITY", 3)
     known = KnownCalls()
-    submit.applier._known = known
+    submit.applier.known = known
     for length in range(1, 9):
         submit.both(loss(*range(length)))
     assert len(known._layouts) <= 3

@@ -40,32 +40,8 @@ class Applier:
     def __init__(self, commands: Commands, in_hand: InHand) -> None:
         self.in_hand = in_hand
         self.logged = is_kept()
+        self.known = KnownCalls()
         self._commands = commands
-        self._known = KnownCalls()
-
-    def both(
-        self,
-        call: Call,
-        phase_one: bytes | memoryview,
-        phase_two: bytes | memoryview,
-        following: bytes | memoryview,
-        *,
-        quick: bool,
-    ) -> tuple[Result, ...]:
-        """Results of two commands that are both phases of a known call; empty: nothing was done."""
-        return self._known.run(call, phase_one, phase_two, following, quick=quick) or ()
-
-    def again(
-        self,
-        call: Call,
-        phase_two: bytes | memoryview,
-        following: bytes | memoryview,
-        *,
-        quick: bool,
-    ) -> tuple[Result, ...]:
-        """Result of a command that runs a repeatable executor; empty: nothing was done."""
-        made = self._known.run_again(call, phase_two, following, quick=quick)
-        return () if made is None else (made,)
 
     def apply(self, call: Call, encoded: bytes | memoryview) -> Result:
         """Result of any command."""
@@ -104,7 +80,7 @@ class Applier:
         if isinstance(response, BulkRead):
             return response
         if name == "get_workspace_size":
-            self._known.remember(call, encoded, response.executor_id)
+            self.known.remember(call, encoded, response.executor_id)
         return pb.Result(**{name: response}).SerializeToString()
 
 
@@ -180,13 +156,14 @@ class Applying:
             return (self._failure(command, error),)
 
     def _known(self, position: int, *, quick: bool) -> tuple[Result, ...]:
-        call = self._call
+        call, known = self._call, self._applier.known
         first, second = self._command(position), self._command(position + 1)
         if second:
-            both = self._applier.both(call, first, second, self._command(position + 2), quick=quick)
-            if both:
+            both = known.run(call, first, second, self._command(position + 2), quick=quick)
+            if both is not None:
                 return both
-        return self._applier.again(call, first, second, quick=quick)
+        again = known.run_again(call, first, second, quick=quick)
+        return () if again is None else (again,)
 
     def _command(self, position: int) -> bytes | memoryview:
         """A command of the batch; empty behind the last."""
