@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from aclnn.addresses import open_socket
 from aclnn_client.pytorch.setup_error import SetupError
 
 DEVICES = "ACLNN_LOCAL_DEVICES"
@@ -75,7 +75,7 @@ def check(address: str) -> None:
         SetupError: nothing does, or the address is none.
     """
     try:
-        _connect(address).close()
+        open_socket(address, _REACH_SECONDS).close()
     except ValueError:
         raise SetupError(
             f"ACLNN_SERVER is {address!r}; it must be HOST:PORT or unix:PATH"
@@ -85,20 +85,6 @@ def check(address: str) -> None:
             f"ACLNN_SERVER is {address!r}, and no server answers there: {error.strerror or error}; "
             f"aclnn-serve serve starts one, and without ACLNN_SERVER a program starts its own"
         ) from None
-
-
-def _connect(address: str) -> socket.socket:
-    if not address.startswith("unix:"):
-        host, _, port = address.rpartition(":")
-        return socket.create_connection((host.strip("[]"), int(port)), _REACH_SECONDS)
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(_REACH_SECONDS)
-    try:
-        connection.connect(address.removeprefix("unix:").removeprefix("//"))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _device_count() -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from aclnn.addresses import open_socket
 from aclnn_server.cli.exits import CommandError, Exit
 from aclnn_server.config import ENVIRONMENT_PREFIX, ServerConfig
 
@@ -66,20 +66,6 @@ def own_tls(environment: Mapping[str, str], address: str, timeout: float) -> Tls
 
 def _name(address: str, context: ssl.SSLContext, timeout: float) -> str:
     """A name in the server's certificate, as gRPC has to be told one."""
-    with _connected(address, timeout) as plain, context.wrap_socket(plain) as secured:
+    with open_socket(address, timeout) as plain, context.wrap_socket(plain) as secured:
         told: Any = secured.getpeercert()
     return next((str(name) for _, name in told.get("subjectAltName", ())), "")
-
-
-def _connected(address: str, timeout: float) -> socket.socket:
-    if not address.startswith("unix:"):
-        host, _, port = address.rpartition(":")
-        return socket.create_connection((host.strip("[]"), int(port)), timeout)
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(timeout)
-    try:
-        connection.connect(address.removeprefix("unix:").removeprefix("//"))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
