@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from aclnn import dtypes, wire
 from aclnn.arguments import TensorArgument, encode
 from aclnn.dtypes import DType
+from aclnn.errors import ExecutionFailedError
 from aclnn.signatures import Kind, Parameter
 from aclnn.tensors import TensorSpec
 from aclnn.v1 import device_service_pb2 as pb
@@ -25,6 +28,7 @@ from aclnn_server.service.applying import Applier, Applying
 from aclnn_server.service.calls import Call
 from aclnn_server.service.known_calls import KnownCalls
 from aclnn_server.sessions.context import Context
+from aclnn_server.sessions.streams import Work
 from tests.operators.samples import sample
 from tests.service.requests import floats, inline, number, real, tensor
 
@@ -294,6 +298,123 @@ def test_a_repeatable_executor_whose_buffer_was_freed(repeated: Submit) -> None:
     repeated.send(pb.Command(free=pb.FreeRequest(buffer_id=1)))
     assert refusal(again(repeated))[0] == "HANDLE_NOT_FOUND"
     assert again(repeated, op.Binding(argument=1, buffer_id=3)).HasField("execute")
+
+
+# --- large calls that nobody waits for are queued -----------------------------------------------------
+
+
+@pytest.fixture
+def busy(submit: Submit, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Submit, Event]]:
+    """A context for whose calls no size is small, and whose stream stands until the event is set; buffers
+    1 to 3 of four floats."""
+    monkeypatch.setattr("aclnn_server.sessions.execution.INLINE_BYTES", 0)
+    submit.applier.known = KnownCalls()
+    for buffer_id, value in ((1, 0.5), (2, 0.0), (3, 1.0)):
+        submit.buffer(buffer_id, np.full(4, value, np.float32).tobytes())
+    assert large(submit)[1].HasField("execute")
+    submit.send(SYNCHRONIZE)
+    submit.send(pb.Command(write_buffer=pb.WriteBufferRequest(buffer_id=2, data=bytes(16))))
+    go_on = Event()
+    stream = submit.context.default_session.stream
+    stream.enqueue(Work(lambda: None if go_on.wait(30) else pytest.fail("held")), inline=False)
+    yield submit, go_on
+    go_on.set()
+    stream.synchronize()
+
+
+SYNCHRONIZE = pb.Command(synchronize_stream=pb.SynchronizeStreamRequest())
+
+
+def large(submit: Submit, **run: Any) -> tuple[pb.Result, pb.Result]:  # noqa: ANN401
+    """Buffer 2 becomes the gradient at buffer 1's values, of which buffer 3 is the target."""
+    x, target, out = (tensor([4], buffer_id=each) for each in (1, 3, 2))
+    ones = tensor([4], buffer_id=3)
+    return submit.both([ones, x, target, number(0), real(1.0), out], **run)
+
+
+def test_a_large_call_is_queued_behind_what_is_before_it(busy: tuple[Submit, Event]) -> None:
+    submit, go_on = busy
+    context = submit.context
+    assert context.meter is not None
+    before = context.meter.total()
+    planned, ran = large(submit)
+    assert submit.recognised == [False, True]
+    assert ran == pb.Result(execute=op.ExecuteResponse())
+    assert planned.get_workspace_size.workspace_bytes == 0
+    assert context.usage.queued_commands == 2
+    (again,) = submit.send(pb.Command(execute=op.ExecuteRequest(executor_id=2)))
+    assert refusal(again)[:2] == ("EXECUTOR_USED", 200005)
+    free = [pb.Command(free=pb.FreeRequest(buffer_id=each)) for each in (1, 3)]
+    assert [each.WhichOneof("result") for each in submit.send(*free)] == ["free", "free"]
+    go_on.set()
+    assert submit.read(2) == [-0.5] * 4
+    after = context.meter.total()
+    assert after.runs == before.runs + 1
+    assert context.account.used == 16
+
+
+def test_a_large_call_that_is_waited_for_behind_others_is_done_when_it_is_answered(
+    busy: tuple[Submit, Event],
+) -> None:
+    submit, go_on = busy
+    assert large(submit)[1].HasField("execute")
+    go_on.set()
+    assert submit.send(SYNCHRONIZE)[0].HasField("synchronize_stream")
+    assert submit.context.usage.queued_commands == 0
+    assert submit.read(2) == [-0.5] * 4
+
+
+def test_a_queued_call_that_fails_is_told_to_whoever_synchronises(
+    busy: tuple[Submit, Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit, go_on = busy
+
+    def fail(*_: object) -> None:
+        raise ExecutionFailedError("on purpose", operator=NAME)
+
+    monkeypatch.setattr(submit.context.device, "run", fail)
+    assert large(submit)[1].HasField("execute")
+    go_on.set()
+    (told,) = submit.send(SYNCHRONIZE)
+    assert refusal(told)[::2] == ("EXECUTION_FAILED", f"{NAME}: on purpose")
+    assert submit.send(SYNCHRONIZE)[0].HasField("synchronize_stream")
+    total = submit.context.meter.total() if submit.context.meter else None
+    assert total is not None
+    assert sum(total.failures.values()) == 1
+
+
+def test_a_queue_that_is_full_refuses_a_known_call(
+    busy: tuple[Submit, Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit, _ = busy
+    assert large(submit)[1].HasField("execute")
+    stream = submit.context.default_session.stream
+    monkeypatch.setattr(stream, "_limits", replace(stream._limits, queued_commands=1))
+    planned, ran = large(submit, executor_id=9)
+    assert planned.HasField("get_workspace_size")
+    assert refusal(ran)[:2] == ("LIMIT_EXCEEDED", 207012)
+    assert submit.recognised[-1] is False
+    submit.send(pb.Command(destroy_executor=op.DestroyExecutorRequest(executor_id=9)))
+
+
+def test_a_workspace_of_the_client_is_held_for_a_queued_call(
+    busy: tuple[Submit, Event],
+) -> None:
+    submit, go_on = busy
+    x, target = (tensor([4], buffer_id=each) for each in (1, 3))
+    mean = [x, target, number(1), real(1.0), tensor([], buffer_id=2)]
+    submit.both(mean, "aclnnSmoothL1Loss")  # lends the stream's own
+    submit.buffer(4, bytes(512))
+    used = submit.context.account.used
+    workspace = op.Workspace(buffer_id=4, bytes=512)
+    assert submit.both(mean, "aclnnSmoothL1Loss", workspace=workspace)[1].HasField("execute")
+    assert submit.recognised == [False, False, True]
+    assert submit.send(pb.Command(free=pb.FreeRequest(buffer_id=4)))[0].HasField("free")
+    assert submit.context.account.used == used
+    go_on.set()
+    assert submit.read(2) == [0.125, 0.0, 0.0, 0.0]
+    assert submit.send(SYNCHRONIZE)[0].HasField("synchronize_stream")
+    assert submit.context.account.used == used - 512
 
 
 # --- what is refused is refused as before ------------------------------------------------------------

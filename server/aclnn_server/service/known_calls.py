@@ -22,8 +22,11 @@ from aclnn_server.service.calls import Call
 from aclnn_server.service.failures import encode_failure
 from aclnn_server.service.operator_calls import workspace_of
 from aclnn_server.sessions import at_once
-from aclnn_server.sessions.at_once import Given, KnownCall, run_at_once
+from aclnn_server.sessions.at_once import Given, KnownCall, queue_run, run_at_once
+from aclnn_server.sessions.context import Session
+from aclnn_server.sessions.execution import Workspace
 from aclnn_server.sessions.executors import Executor, Slot
+from aclnn_server.sessions.meters import AT_ONCE
 
 CAPACITY = 4096
 """Calls that are remembered; they are forgotten together when there are more."""
@@ -72,12 +75,14 @@ class KnownCalls:
     ) -> tuple[bytes, bytes] | None:
         """Makes both phases of a call, if it is known and nothing stands against doing so at once.
 
+        The run of a large call that nobody waits for yet is only queued.
+
         Args:
             call: of the Submit call that carries the two commands.
             phase_one: a command, encoded.
             phase_two: the command after it, encoded.
             following: the command after both, encoded; empty where there is none.
-            quick: only if it was quick the last time.
+            quick: only if it was quick the last time, or is only queued.
 
         Returns:
             The encoded results of both; ``None``: nothing was done.
@@ -90,34 +95,22 @@ class KnownCalls:
         plan, run = first.get_workspace_size, second.execute
         arguments = list(plan.arguments)
         layout = self._find(call, plan.operator, arguments)
-        if (
-            layout is None
-            or plan.repeatable
-            or plan.traceparent
-            or (quick and not layout.call.quick)
-        ):
+        if layout is None or plan.repeatable or plan.traceparent:
             return None
         if run.executor_id != plan.executor_id or run.bindings or _is_followed(run):
             return None
         given = _given(layout, arguments)
-        if given is None or not (layout.call.small or _is_waited_for(run, following)):
+        if given is None:
+            return None
+        step = _run_at_once
+        if not (layout.call.small or _is_waited_for(run, following)):
+            step = _queue_run
+        elif quick and not layout.call.quick:
             return None
         call.session(plan)
-        made = run_at_once(
-            call.session(run), plan.executor_id, layout.call, given, workspace_of(run)
-        )
-        if made is None:
-            return None
-        planned = _planned(plan.executor_id, layout.planned)
-        if made.failure is not None:
-            call.note_error("execute", made.failure)
-            return planned, encode_failure(made.failure)
-        if not made.outputs:
-            return planned, layout.segments[0]
-        parts: Iterator[bytes | bytearray] = chain.from_iterable(
-            zip(layout.segments, made.outputs, strict=False)  # behind the last output is nothing
-        )
-        return planned, b"".join(parts)
+        session, workspace = call.session(run), workspace_of(run)
+        ran = step(call, session, run.executor_id, layout, given, workspace)
+        return None if ran is None else (_planned(run.executor_id, layout.planned), ran)
 
     def run_again(
         self,
@@ -203,6 +196,46 @@ class KnownCalls:
         if more <= KEPT_BYTES:
             self._layouts[key] = kept
             self._bytes += more
+
+
+def _run_at_once(
+    call: Call,
+    session: Session,
+    executor_id: int,
+    layout: _Layout,
+    given: Sequence[Given],
+    workspace: Workspace | None,
+) -> bytes | None:
+    """The result of a phase two that is run; ``None``: nothing was done."""
+    made = run_at_once(session, executor_id, layout.call, given, workspace)
+    if made is None:
+        return None
+    if made.failure is not None:
+        call.note_error("execute", made.failure)
+        return encode_failure(made.failure)
+    if not made.outputs:
+        return layout.segments[0]
+    parts: Iterator[bytes | bytearray] = chain.from_iterable(
+        zip(layout.segments, made.outputs, strict=False)  # behind the last output is nothing
+    )
+    return b"".join(parts)
+
+
+def _queue_run(
+    call: Call,
+    session: Session,
+    executor_id: int,
+    layout: _Layout,
+    given: Sequence[Given],
+    workspace: Workspace | None,
+) -> bytes | None:
+    """The same, of one whose run is queued."""
+    if not queue_run(session, executor_id, layout.call, given, workspace):
+        return None
+    if call.tally is not None:
+        for method in AT_ONCE:
+            call.tally.methods[method] += 1
+    return layout.segments[0]
 
 
 def _bytes_of(layouts: Sequence[_Layout]) -> int:

@@ -1,7 +1,8 @@
-"""Both phases of a call in one step, where everything about it is known and nothing is before it.
+"""Both phases of a call in one step, where everything about it is known.
 
-A call that equals an earlier one but for its memory need not be planned again, nor kept as an executor,
-nor queued, if its stream has nothing to do. What this cannot do, or what might fail, is left to
+A call that equals an earlier one but for its memory need not be planned again, nor kept as an executor.
+It need not be queued either, if its stream has nothing to do and its caller waits for it, or it is small;
+else only its run is. What this cannot do, or what might fail, is left to
 :mod:`~aclnn_server.sessions.planning` and :mod:`~aclnn_server.sessions.execution`, which do the same
 step by step.
 """
@@ -13,13 +14,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from aclnn.errors import AclnnError, HandleNotFoundError
+from aclnn.errors import (
+    AclnnError,
+    HandleNotFoundError,
+    LimitExceededError,
+    StreamDestroyedError,
+)
 from aclnn.signatures import Kind
 from aclnn_server.backends.base import Memory, Plan, Storage
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.execution import Workspace, is_small
 from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.memory import Buffer, hold_all
+from aclnn_server.sessions.streams import Work
 
 Given = bytes | memoryview | tuple[int, int] | None
 """Storage of one tensor: its bytes, a buffer's id and the offset in it, or ``None`` for an output that is
@@ -126,6 +133,60 @@ def run_at_once(
     return Run(outputs, failure if call.waited else None)
 
 
+def queue_run(
+    session: Session,
+    executor_id: int,
+    call: KnownCall,
+    given: Sequence[Given],
+    workspace: Workspace | None,
+) -> bool:
+    """Plans a call all of whose tensors lie in buffers, and queues its run in the stream.
+
+    Args:
+        session, executor_id, call, given, workspace: as for :func:`run_at_once`.
+
+    Returns:
+        Whether it is queued; a failure of the run is kept for whoever synchronises. If not, nothing was
+        done, because it has to be done step by step.
+    """
+    context = session.context
+    found = _storages(context, call, given)
+    if found is None or call.charge or not context.has_room_for_executor(executor_id):
+        return False
+    scratch = _scratch(session, call.plan.workspace_bytes, workspace)
+    if scratch is None:
+        return False
+
+    def run() -> None:
+        _run_queued(session, call, found[0], scratch.memory, work)
+
+    try:
+        work = Work(run, _buffers(context, given, workspace), on_end=scratch.end)
+        session.stream.enqueue(work, inline=False)
+    except (HandleNotFoundError, LimitExceededError, StreamDestroyedError):
+        scratch.end()
+        return False
+    context.note_spent(executor_id, call.operator)
+    return True
+
+
+def _run_queued(
+    session: Session, call: KnownCall, storages: list[Storage], workspace: Memory | None, work: Work
+) -> None:
+    context, tally = session.context, session.tally
+    begin = time.monotonic_ns()
+    try:
+        context.device.run(call.plan, storages, workspace, session.device_stream)
+    except BaseException as error:
+        if tally is not None:
+            tally.note_failure(call.operator, error)
+        raise
+    took = time.monotonic_ns() - begin
+    call.quick = took <= QUICK_NS
+    if tally is not None:
+        tally.note_run(call.operator, begin - work.queued_ns, 0, took, 0)
+
+
 def run_again(
     session: Session,
     executor: Executor,
@@ -193,13 +254,27 @@ def _held(context: Context, call: KnownCall, given: Sequence[Given]) -> Iterator
     if call.small:
         yield
         return
-    buffers = [context.buffers.find(value[0]) for value in given if isinstance(value, tuple)]
+    buffers = _buffers(context, given)
     hold_all(buffers)
     try:
         yield
     finally:
         for buffer in buffers:
             buffer.end_use()
+
+
+def _buffers(
+    context: Context, given: Sequence[Given], workspace: Workspace | None = None
+) -> tuple[Buffer, ...]:
+    """The buffers that a run uses.
+
+    Raises:
+        HandleNotFoundError: one was freed meanwhile.
+    """
+    ids = [value[0] for value in given if isinstance(value, tuple)]
+    if workspace is not None and workspace.buffer_id:
+        ids.append(workspace.buffer_id)
+    return tuple(map(context.buffers.find, ids))
 
 
 def _run(
