@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,10 +39,7 @@ class AclnnClient(Client):
         return call
 
     def pipeline(self, inputs: Inputs, count: int) -> None:
-        tensors, output = self._place(inputs)
-        for _ in range(count):
-            self._run(tensors, output)
-        self.context.default_stream.synchronize()
+        self._run_all(*self._place(inputs), count)
 
     def _place(self, inputs: Inputs) -> tuple[list[Tensor], Tensor]:
         tensors = [self.context.tensor(array) for array in inputs.arrays]
@@ -53,6 +51,11 @@ class AclnnClient(Client):
             grad, x, target, REDUCTION_NUMBER, BETA, output
         )
         ops.aclnnSmoothL1LossBackward(self.context.malloc(size), size, executor)
+
+    def _run_all(self, tensors: list[Tensor], output: Tensor, count: int) -> None:
+        for _ in range(count):
+            self._run(tensors, output)
+        self.context.default_stream.synchronize()
 
     def chain(self, inputs: Inputs, count: int) -> Array:
         result, x, target = (self.context.tensor(array) for array in inputs.arrays)
@@ -82,6 +85,10 @@ class SharedMemoryClient(AclnnClient):
             return result
 
         return call
+
+    def in_place_in_flight(self, inputs: Inputs, count: int) -> Call:
+        tensors, output = self._place(inputs)
+        return functools.partial(self._run_all, tensors, output, count)
 
 
 def serve_tcp() -> ServerProcess:

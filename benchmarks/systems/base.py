@@ -68,6 +68,9 @@ class InPlace(Protocol):
     def in_place(self, inputs: Inputs) -> Callable[[], Array]:
         """Both phases and the wait, with inputs and output in that memory; gives the output."""
 
+    def in_place_in_flight(self, inputs: Inputs, count: int) -> Call:
+        """`count` times both phases in that memory, and one wait for all."""
+
 
 @runtime_checkable
 class Pipelines(Protocol):
