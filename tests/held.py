@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,8 +38,22 @@ def settled(address: str, pid: int, files: int, patience: float = PATIENCE) -> H
     """What a server's process holds when all contexts have ended, and connections but for `files` files."""
     with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
         stubs = Stubs(channel)
-        until(lambda: not any(stubs.usage().values()) and Held.by(pid).files <= files, patience)
+
+        def stays() -> dict[str, object]:
+            used = {kind: count for kind, count in stubs.usage().items() if count}
+            return used | ({} if Held.by(pid).files <= files else _open_files(pid, files))
+
+        until(lambda: not stays(), patience, told=stays)
     return Held.by(pid)
+
+
+def _open_files(pid: int, limit: int) -> dict[str, object]:
+    """A process's open files, by kind, to be told."""
+    kinds: Counter[str] = Counter()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            kinds[os.readlink(file).partition(":")[0]] += 1
+    return {f"files (at most {limit} may stay)": dict(kinds)}
 
 
 def check_flat(before: Held, after: Held, tolerated_bytes: int) -> None:

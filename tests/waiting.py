@@ -9,9 +9,13 @@ PATIENCE = 30.0
 """Seconds after which a wait counts as hung."""
 
 
-def until(holds: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Asks until it holds."""
+def until(
+    holds: Callable[[], object],
+    patience: float = PATIENCE,
+    told: Callable[[], object] = lambda: "",
+) -> None:
+    """Asks until it holds; where it never does, `told` says what is there instead."""
     end = time.monotonic() + patience
     while not holds():
-        assert time.monotonic() < end, "it never held"
+        assert time.monotonic() < end, f"it never held in {patience:g} s: {told()}".rstrip(": ")
         time.sleep(0.001)

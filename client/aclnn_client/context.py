@@ -178,6 +178,7 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
     def close_now(self) -> None:
         """Destroys the context on the server, with all that it holds, and ends the connection."""
         self._lifetime.end()
+        self.shared.give_up()
 
     @property
     def label(self) -> str:

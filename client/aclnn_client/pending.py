@@ -162,7 +162,9 @@ class Pending:
         """Tells everyone who waits that the result is there."""
         self.done = True
         self._parts, self._into = (), None
-        if self.error is not None and self.on_error is not None:
+        if self.error is None:
+            self.on_error = None  # it may refer to who refers to this: a cycle that is found late
+        elif self.on_error is not None:
             self.on_error(self)
         for callback in self._callbacks:
             callback()

@@ -174,6 +174,17 @@ class SharedMemory:
             here.discard(buffer_id)
             there.discard(buffer_id)
 
+    def give_up(self) -> None:
+        """Lets go of all, when the context has ended: what arrays still refer to stays mapped for them.
+
+        Contexts lie in cycles of references, which are found late. Until then the memory would stay
+        mapped, and on the server's account of the client.
+        """
+        with self._lock:
+            self._refused = True
+            self._segments.clear()
+            self._taken.clear()
+
     # --- segments -----------------------------------------------------------------------------------
 
     def attach(self) -> None:

@@ -184,9 +184,8 @@ class Service:
         except grpc.RpcError:
             raise  # the client broke its call off; gRPC knows
         except Exception as error:
-            failure = foreseen(error)
-            call.note_error(method, failure)
-            _abort(rpc, failure)
+            # No name is bound here: this frame is the error's, and memory would stay in their cycle.
+            _abort(rpc, _noted(call, method, foreseen(error)))
         finally:
             call.end()
             call.note_end(method)
@@ -263,6 +262,11 @@ def _readable(message: Any) -> Any:  # noqa: ANN401 - a message, or an iterator 
 def _arrived(message: Any) -> Any:  # noqa: ANN401 - as of _readable
     note_arrival()
     return _readable(message)
+
+
+def _noted(call: Call, method: str, error: AclnnError) -> AclnnError:
+    call.note_error(method, error)
+    return error
 
 
 def _abort(rpc: grpc.ServicerContext, error: AclnnError) -> NoReturn:

@@ -81,9 +81,9 @@ class Work:
                 raise CancelledError("the call was over before its work was run")
             self.task()
         except AclnnError as error:
-            failure = error
+            failure = _bare(error)
         except BaseException as error:
-            failure = unexpected(error)
+            failure = _bare(unexpected(error))
         return self.end(failure, unexpected)
 
     def end(
@@ -99,12 +99,36 @@ class Work:
                 release()
             except Exception as error:  # the device is ill; the stream must not stop for it
                 self._failure = self._failure or unexpected(error)
+        # What made the work may know it: memory must not stay until the cycle is found.
+        self.task, self.buffers, self._on_end = _nothing, (), None
         return self._failure
 
     def raise_failure(self) -> None:
-        """Raises what the work failed with, if it did."""
-        if self._failure is not None:
-            raise self._failure
+        """Raises what the work failed with, if it did; once."""
+        _raise(self._take_failure())
+
+    def _take_failure(self) -> AclnnError | None:
+        failure, self._failure = self._failure, None
+        return failure
+
+
+def _nothing() -> None:
+    """What is left to do of work that has ended."""
+
+
+def _bare(error: AclnnError) -> AclnnError:
+    """A failure that is kept, without the frames that it came through: they refer to it, and to memory."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
+
+
+def _raise(failure: AclnnError | None) -> None:
+    """Raises a failure, if there is one. Callers give it no name: their frames will be part of it."""
+    try:
+        if failure is not None:
+            raise failure
+    finally:
+        del failure
 
 
 class Stream:
@@ -342,12 +366,14 @@ class Stream:
 
     def raise_failure(self) -> None:
         """Raises the first unreported failure, if there is one, or that the stream was destroyed."""
+        _raise(self._take_failure())
+
+    def _take_failure(self) -> AclnnError | None:
         with self._changed:
             failure, self._failure = self._failure, None
             if failure is None and self._destroyed:
                 failure = StreamDestroyedError("the stream was destroyed")
-        if failure is not None:
-            raise failure
+        return failure
 
     def stop(self) -> bool:
         """Drops queued work and takes no more; returns whether nothing runs any more."""
