@@ -33,6 +33,7 @@ from aclnn.overview import Usage
 from aclnn_client.arrays import Array, ArrayLike, DTypeLike
 from aclnn_client.buffer import AnyBuffer, BytesLike
 from aclnn_client.context import AnyContext
+from aclnn_client.executors import Bindings, Executor
 from aclnn_client.info import OperatorInfo, ServerInfo, ask_info, ask_operator, ask_operators
 from aclnn_client.info import server_info as _server_info
 from aclnn_client.opening import Opened, open_context
@@ -40,7 +41,6 @@ from aclnn_client.pending import Pending, Steps
 from aclnn_client.stream import AnyEvent, AnyStream
 from aclnn_client.tensor import AnyTensor
 from aclnn_client.tls import Tls
-from aclnn_client.two_phase import Bindings, Executor
 from aclnn_client.two_phase import execute as _execute
 from aclnn_client.two_phase import get_workspace_size as _get_workspace_size
 

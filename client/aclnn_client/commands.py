@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -96,9 +96,11 @@ class Commands:
         place: str = CONTEXT,
     ) -> Pending:
         """Prepares what :meth:`post` sends."""
-        return Pending(
-            name, request, data, on_error=lambda pending: self._keep_of(name, place, pending.error)
-        )
+        return Pending(name, request, data, on_error=self.keeping(name, place))
+
+    def keeping(self, name: str, place: str) -> Callable[[Pending], None]:
+        """What keeps the failure of a command for `place`."""
+        return lambda pending: self._keep_of(name, place, pending.error)
 
     def _keep_of(self, name: str, place: str, error: AclnnError | None) -> None:
         if error is not None and not error.operator:

@@ -13,12 +13,13 @@ from aclnn.signatures import Kind
 from aclnn.tensors import TensorSpec
 from aclnn_client.arrays import Array, as_array, data_type
 from aclnn_client.context import AnyContext
+from aclnn_client.executors import plan
 from aclnn_client.plans import CAPACITY
 from aclnn_client.stream import AnyStream
 from aclnn_client.tensor import AnyTensor
 from aclnn_client.travelling import Template, call_inline, template
-from aclnn_client.two_phase import Executor, place
-from aclnn_client.values import encode, in_order, results_of
+from aclnn_client.two_phase import place
+from aclnn_client.values import in_order, results_of
 
 _Context = AnyContext[Any, Any, Any, Any]
 
@@ -298,9 +299,8 @@ async def _run(
         for spec in results_of(form, specs, attributes)
     ]
     signature = await context.find_signature(form.operator)
-    call = encode(signature, in_order(form, signature, inputs, attributes, outputs))
-    executor = Executor(context, call, context.commands.next_id(), repeatable=False)
-    await executor.plan(wait=wait)
+    values = in_order(form, signature, inputs, attributes, outputs)
+    _, executor = await plan(context, context.plans.prepare(signature, values), wait=wait)
     # Who does not wait for the plan asks for the results next: one request, however busy the machine is.
     await executor.execute(stream, hold=not wait and context.commands.blocking)
     return outputs

@@ -7,10 +7,10 @@ What the client does in several steps is written once, as a coroutine that await
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from aclnn import wire
 from aclnn.errors import AclnnError, InternalError, from_proto
@@ -33,6 +33,9 @@ class Waiter(Protocol):
 
 class Pending:
     """One command, and later what it answers. ``await`` gives the answer, or raises its failure."""
+
+    commands = 1
+    """How many commands of the protocol it is."""
 
     __slots__ = (
         "_callbacks",
@@ -74,18 +77,27 @@ class Pending:
         )
         if data:
             encoded += wire.field_head(pb.WriteBufferRequest, "data", len(data)), data
-        self._parts = wire.encode_command(name, encoded)
         size = sum(map(len, encoded))
-        self.weight = max(size, answer_bytes, len(into) if into is not None else 0)
+        self.patience = patience
+        self._into = into
+        answer_bytes = answer_bytes if into is None else len(into)
+        self._begin(wire.encode_command(name, encoded), max(size, answer_bytes), on_error)
+
+    def _begin(
+        self,
+        parts: tuple[wire.Part, ...],
+        weight: int,
+        on_error: Callable[[Pending], None] | None,
+    ) -> None:
+        self._parts = parts
+        self.weight = weight
         """Bytes of the command, or of its answer, whichever are more."""
         self.on_error = on_error
-        self.patience = patience
         self.done = False
         self.answer: Message | None = None
         self.error: AclnnError | None = None
-        self._into = into
         self._waiter: Waiter | None = None
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] | None = None
 
     # --- for those who wait -------------------------------------------------------------------------
 
@@ -133,10 +145,20 @@ class Pending:
 
     def call_when_done(self, callback: Callable[[], None]) -> None:
         """Adds a callback; it must be quick and must not submit anything."""
+        if self._callbacks is None:
+            self._callbacks = []
         self._callbacks.append(callback)
 
-    def read(self, result: pb.Result | wire.BulkRead) -> None:
-        """Takes the result, without telling anyone yet."""
+    def read(self, results: Iterator[bytes | memoryview]) -> None:
+        """Takes its results, each encoded, without telling anyone yet."""
+        self._read(next(results))
+
+    def _read(self, encoded: bytes | memoryview) -> None:
+        try:
+            result = wire.decode_result(encoded)
+        except DecodeError:
+            self.error = InternalError("the server's answer cannot be read")
+            return
         if isinstance(result, wire.BulkRead):
             self._read_data(result.data)
             return
@@ -166,9 +188,9 @@ class Pending:
             self.on_error = None  # it may refer to who refers to this: a cycle that is found late
         elif self.on_error is not None:
             self.on_error(self)
-        for callback in self._callbacks:
+        callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
             callback()
-        self._callbacks.clear()
 
 
 CONTEXT = ""

@@ -5,16 +5,58 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from aclnn.signatures import Signature, parse
+from aclnn_client.tensor import AnyTensor
+from aclnn_client.values import Call, Key, Slot, encode
 
 CAPACITY = 1024
 """Calls that a context remembers; the one that was not used for longest is forgotten first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is known of a call that was planned before, whatever its memory."""
+
+    workspace_size: int
+    """In bytes."""
+    signature: Signature
+    arguments: tuple[bytes, ...] = ()
+    """As they stand in a request; empty for a tensor, and all of a call whose key is not plain."""
+    slots: tuple[Slot, ...] = ()
+    """Of the tensors, in order."""
+
+    @classmethod
+    def of(cls, call: Call, workspace_size: int) -> Plan:
+        """The plan of a call."""
+        if not call.plain or call.others:
+            return cls(workspace_size, call.signature)
+        arguments = [
+            b"" if (position, 0) in call.tensors else argument
+            for position, argument in enumerate(call.arguments)
+        ]
+        return cls(workspace_size, call.signature, tuple(arguments), tuple(call.tensors))
+
+    def fill(self, key: Key, tensors: Sequence[AnyTensor[Any]]) -> Call:
+        """The call on these tensors."""
+        arguments = [*self.arguments]
+        for (position, _), tensor in zip(self.slots, tensors, strict=True):
+            arguments[position] = tensor.argument
+        return Call(
+            self.signature,
+            arguments,
+            key,
+            plain=True,
+            workspace_size=self.workspace_size,
+            tensors=dict(zip(self.slots, tensors, strict=True)),
+        )
+
+
 class Plans:
-    """Workspace sizes of calls that were planned before. Thread-safe.
+    """Calls that were planned before. Thread-safe.
 
     A call is known by its operator, the specs of its tensors and the values of its other arguments: equal
     calls are planned alike. The server validates each one nevertheless.
@@ -23,25 +65,38 @@ class Plans:
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._sizes: OrderedDict[Hashable, int] = OrderedDict()
+        self._plans: OrderedDict[Key, Plan] = OrderedDict()
 
-    def find(self, call: Hashable) -> int | None:
-        """The workspace size of a call, in bytes; ``None`` where it is not known."""
+    def find(self, key: Key) -> Plan | None:
+        """The plan of a call, where it is known."""
         with self._lock:
-            size = self._sizes.get(call)
-            if size is not None:
-                self._sizes.move_to_end(call)
-            return size
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+            return plan
 
-    def keep(self, call: Hashable, size: int) -> None:
-        """Remembers the workspace size of a call."""
+    def recall(self, key: Key, tensors: Sequence[AnyTensor[Any]]) -> Call | None:
+        """A call that is known by what :func:`plain_key` gives for it; ``None`` of any other."""
+        plan = self.find(key)
+        return plan.fill(key, tensors) if plan is not None and plan.arguments else None
+
+    def prepare(self, signature: Signature, values: Sequence[object]) -> Call:
+        """Encodes a call; arguments and errors as of :func:`encode`."""
+        call = encode(signature, values)
+        plan = self.find(call.key)
+        if plan is not None:
+            call.workspace_size = plan.workspace_size
+        return call
+
+    def keep(self, call: Call, workspace_size: int) -> None:
+        """Remembers the plan of a call, which needs so many bytes of workspace."""
         with self._lock:
-            self._sizes[call] = size
-            if len(self._sizes) > self._capacity:
-                self._sizes.popitem(last=False)
+            self._plans[call.key] = Plan.of(call, workspace_size)
+            if len(self._plans) > self._capacity:
+                self._plans.popitem(last=False)
 
     def __len__(self) -> int:
-        return len(self._sizes)
+        return len(self._plans)
 
 
 @functools.cache

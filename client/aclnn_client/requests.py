@@ -134,7 +134,7 @@ class Requests:
             self._call, self._introduced = self._open_call(anew=self._broke), False
         return self._call
 
-    def next(self, timeout: float) -> wire.Answer | AclnnError | None:
+    def next(self, timeout: float) -> wire.RawAnswer | AclnnError | None:
         """Waits for what happens next.
 
         Returns:
@@ -178,11 +178,11 @@ class Requests:
             self._transmit(self._resend.popleft())
             raise TimeoutError
 
-    def _read(self, response: bytes) -> wire.Answer:
+    def _read(self, response: bytes) -> wire.RawAnswer:
         try:
-            answer = wire.decode_response(response)
+            answer = wire.split_response(response)
         except DecodeError:
-            answer = wire.Answer(0, [])
+            answer = wire.RawAnswer(0, [])
         asked = self._unanswered[0] if self._unanswered else None
         if asked is None or (answer.sequence, len(answer.results)) != (
             asked.number,

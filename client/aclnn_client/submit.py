@@ -110,6 +110,7 @@ class Submitter:
         # All below is guarded by the lock.
         self._broken: AclnnError | None = None
         self._outbox: deque[Pending] = deque()
+        self._outbox_commands = 0
         self._awaiting: deque[Pending] = deque()
         """Sent, in order. Only the leader takes from it."""
         self.lingers = False
@@ -142,22 +143,31 @@ class Submitter:
         Raises:
             AclnnError: the context is closed, or the server is gone.
         """
+        if hold or linger:
+            with self._lock:  # An interrupt does no harm here.
+                self._put(commands)
+                if hold or self._outbox_commands < LINGERING_COMMANDS:
+                    if not hold:
+                        self.lingers = True
+                        self._linger.watch(self)
+                    return
+            commands = ()
         with held_back(self._requests.wake) as interrupts:
             with self._lock:
-                self._check_open()
-                for pending in commands:
-                    pending.submitted(self)
-                    self._outstanding_bytes += pending.weight
-                self._outbox.extend(commands)
-                if hold:
-                    return
-                if linger and len(self._outbox) < LINGERING_COMMANDS:
-                    self.lingers = True
-                    self._linger.watch(self)
-                    return
+                self._put(commands)
                 lead = self._flush_or_lead()
             if lead:
                 self._empty_outbox(interrupts)
+
+    def _put(self, commands: Sequence[Pending]) -> None:
+        """Puts commands behind those that are to be sent. The lock is held."""
+        if self._broken is not None:
+            raise _another(self._broken) from None
+        for pending in commands:
+            pending.submitted(self)
+            self._outbox.append(pending)
+            self._outbox_commands += pending.commands
+            self._outstanding_bytes += pending.weight
 
     def send_lingering(self) -> None:
         """Sends what lingers, where nobody else has by now."""
@@ -197,10 +207,6 @@ class Submitter:
             under_way = self._awaiting or self._outbox
             return under_way[len(under_way) // 2] if under_way else None
 
-    def _check_open(self) -> None:
-        if self._broken is not None:
-            raise _another(self._broken) from None
-
     def _flush(self, *, wait: bool = False) -> None:
         """Sends the next request, if there is one and the last one is gone. The lock is held.
 
@@ -218,8 +224,9 @@ class Submitter:
             pending = self._outbox.popleft()
             parts += pending.take_parts()
             weight += pending.weight
-            count += 1
+            count += pending.commands
             self._awaiting.append(pending)
+        self._outbox_commands -= count
         self._exchanging = exchange and not self._outbox
         self._requests.send(parts, count, exchange=self._exchanging)
 
@@ -344,11 +351,15 @@ class Submitter:
         else:
             self._take(happening)
 
-    def _take(self, answer: wire.Answer) -> None:
+    def _take(self, answer: wire.RawAnswer) -> None:
         """Hands out the results of one request."""
-        answered = [self._awaiting.popleft() for _ in answer.results]
-        for pending, result in zip(answered, answer.results, strict=True):
-            pending.read(result)
+        answered = []
+        left, results = len(answer.results), iter(answer.results)
+        while left:
+            pending = self._awaiting.popleft()
+            pending.read(results)
+            answered.append(pending)
+            left -= pending.commands
         with self._lock:
             for pending in answered:
                 self._outstanding_bytes -= pending.weight
@@ -368,7 +379,7 @@ class Submitter:
                     pending.finish()
             self._awaiting.clear()
             self._outbox.clear()
-            self._outstanding_bytes = 0
+            self._outstanding_bytes = self._outbox_commands = 0
 
 
 def _another(error: AclnnError) -> AclnnError:

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from aclnn.arguments import TensorArgument, encode_tensor
+from aclnn.arguments import TensorArgument
 from aclnn.dtypes import DType
 from aclnn.errors import InvalidParameterError, OutOfMemoryError, UnsupportedError
 from aclnn.tensors import TensorSpec, contiguous_strides
-from aclnn.v1 import tensor_pb2
 from aclnn_client import arrays
 from aclnn_client.arrays import Array, ArrayLike
 from aclnn_client.buffer import AnyBuffer, Buffer
 from aclnn_client.pending import Pending, run
-from aclnn_client.phases import argument
+from aclnn_client.phases import described, in_buffer
 
 if TYPE_CHECKING:
     from aclnn_client.context import AnyContext
 
 BufferT = TypeVar("BufferT", bound=AnyBuffer)
-
-
-def plan_key(spec: TensorSpec, *, in_buffer: bool) -> Hashable:
-    """What two tensors have in common that are planned alike; faster to compare than specs."""
-    where = spec.shape, spec.strides, spec.offset, spec.storage_shape
-    return spec.dtype.number, spec.format.number, in_buffer, *where
 
 
 class AnyTensor(Generic[BufferT]):
@@ -118,13 +110,12 @@ class AnyTensor(Generic[BufferT]):
     @cached_property
     def argument(self) -> bytes:
         """The tensor as it stands in a request."""
-        return argument(tensor_pb2.Argument(tensor=encode_tensor(self.as_argument())))
+        return in_buffer(self.spec, self.buffer.buffer_id)
 
     @cached_property
-    def plan_key(self) -> Hashable:
+    def plan_key(self) -> bytes:
         """What two tensors have in common that are planned alike."""
-        # Bytes remember their hash.
-        return repr(plan_key(self.spec, in_buffer=True)).encode()
+        return described(self.spec)  # bytes remember their hash
 
     async def download(self, out: Array | None = None, *, progress: bool = False) -> Array:
         """What the twins' ``numpy`` does."""

@@ -15,21 +15,26 @@ import numpy as np
 
 from aclnn import wire
 from aclnn.arguments import TensorArgument
-from aclnn.dtypes import DType
 from aclnn.errors import AclnnError
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature
-from aclnn.tensors import Scalar, TensorSpec, little_endian, pack
+from aclnn.tensors import TensorSpec, little_endian, pack
 from aclnn.v1 import operator_service_pb2 as pb
 from aclnn.v1 import tensor_pb2
 from aclnn_client.arrays import Array, data_type
 from aclnn_client.context import AnyContext
-from aclnn_client.pending import CONTEXT, Pending
-from aclnn_client.phases import argument_field, executor_field, on_stream, phase_two
+from aclnn_client.pending import CONTEXT
+from aclnn_client.phases import (
+    BothPhases,
+    argument_field,
+    executor_field,
+    on_stream,
+    phase_two,
+)
 from aclnn_client.plans import CAPACITY
 from aclnn_client.stream import AnyStream
 from aclnn_client.tracing import Followed, follow
-from aclnn_client.values import encode, in_order, results_of
+from aclnn_client.values import encode, in_order, results_of, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +80,9 @@ def template(
         InvalidParameterError: 161002, the arguments do not fit the operator.
     """
     described = tuple((array.dtype, array.shape) for array in arrays)
-    written = _written(tuple(attributes.values()))
-    key = _Key(id(signature), described, written or "", signature, form, attributes)
-    return _template.__wrapped__(key) if written is None else _template(key)
-
-
-_EXACT = (bool, int, float, complex, str, type(None), np.generic, np.dtype, type, DType, Scalar)
-
-
-def _written(value: object) -> str | None:
-    """A value as text that only equal values have; ``None`` where its text may be shortened."""
-    if isinstance(value, tuple | list):
-        parts = [_written(item) for item in value]
-        return None if None in parts else f"[{', '.join(map(str, parts))}]"
-    return repr(value) if isinstance(value, _EXACT) else None
+    text = written(tuple(attributes.values()))
+    key = _Key(id(signature), described, text or "", signature, form, attributes)
+    return _template.__wrapped__(key) if text is None else _template(key)
 
 
 @functools.lru_cache(CAPACITY)
@@ -167,17 +161,19 @@ async def _called(
     commands = context.commands
     executor_id = commands.next_id()
     planned = _filled(template, arrays, executor_id)
-    plan = Pending("get_workspace_size", [*planned, *followed.phase_one])
     request = phase_two(
         on_stream(stream.stream_id, stream.report_timing), executor_id, asynchronous=False
     )
-    request += followed.phase_two
-    run = Pending("execute", request, answer_bytes=template.traffic)
-    commands.submit(plan, run, hold=commands.blocking)
+    call = BothPhases(
+        [*planned, *followed.phase_one],
+        [*request, *followed.phase_two],
+        answer_bytes=template.traffic,
+    )
+    commands.submit(call, hold=commands.blocking)
     try:
-        answer = await run
+        answer = await call
     except AclnnError as error:
-        raise (commands.failures.take(CONTEXT) or plan.error or error) from None
+        raise (commands.failures.take(CONTEXT) or error) from None
     stream.note_timing(answer)
     return [
         _array(output.tensor.data, spec)

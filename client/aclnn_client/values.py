@@ -15,14 +15,22 @@ from aclnn.pythonic import Pythonic
 from aclnn.signatures import Kind, Parameter, Signature
 from aclnn.tensors import Scalar, TensorSpec, describe
 from aclnn_client.arrays import ArrayLike, as_array, tight
-from aclnn_client.phases import plain_argument
-from aclnn_client.tensor import AnyTensor, plan_key
+from aclnn_client.phases import described, plain_argument
+from aclnn_client.tensor import AnyTensor
 
 TensorLike = AnyTensor[Any] | ArrayLike
 """A tensor; for an input also what an array can be made of; ``None`` is a null pointer."""
 ScalarLike = Scalar | complex | float | int | bool | np.generic | None
 """A :class:`Scalar`, or a number: INT64 for an int, FLOAT for a float, BOOL for a bool, COMPLEX64 for a
 complex, its own dtype for a NumPy scalar. ``None`` is a null pointer."""
+
+
+Slot = tuple[int, int]
+"""Position of a tensor: of its argument, and in the list if that is one."""
+
+
+Key = tuple[Hashable, ...]
+"""What equal calls have in common."""
 
 
 @dataclass(slots=True)
@@ -32,17 +40,75 @@ class Call:
     signature: Signature
     arguments: list[bytes] = field(default_factory=list)
     """One per parameter, in order, as they stand in a request."""
-    key: tuple[Hashable, ...] = ()
-    """What equal calls have in common."""
-    tensors: dict[tuple[int, int], AnyTensor[Any]] = field(default_factory=dict)
-    """Tensors with a buffer, by position of the argument and in its list."""
-    others: dict[tuple[int, int], TensorSpec] = field(default_factory=dict)
-    """Specs of tensors without a buffer, and of those that a run may give another shape, likewise."""
+    key: Key = ()
+    plain: bool = False
+    """Whether its key is that of :func:`plain_key`."""
+    workspace_size: int | None = None
+    """Bytes, where an equal call was planned before."""
+    tensors: dict[Slot, AnyTensor[Any]] = field(default_factory=dict)
+    """Tensors with a buffer."""
+    others: dict[Slot, TensorSpec] = field(default_factory=dict)
+    """Specs of tensors without a buffer, and of those that a run may give another shape."""
+    shaped: tuple[Slot, ...] = ()
+    """The outputs that a run gives their shape."""
 
     @property
-    def specs(self) -> dict[tuple[int, int], TensorSpec]:
-        """Specs of all tensors, likewise."""
+    def specs(self) -> dict[Slot, TensorSpec]:
+        """Specs of all tensors."""
         return {slot: tensor.spec for slot, tensor in self.tensors.items()} | self.others
+
+
+_EXACT = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    type(None),
+    np.generic,
+    np.dtype,
+    type,
+    DType,
+    Scalar,
+)
+_PLAIN = frozenset((bool, int, float, str, type(None), DType))
+"""Types whose values are equal only if they are alike, but for 0.0 and -0.0."""
+
+
+def written(value: object) -> str | None:
+    """A value as text that only equal values have; ``None`` where its text may be shortened.
+
+    Unlike the values, it tells 1 from 1.0 and 0.0 from -0.0.
+    """
+    if isinstance(value, tuple | list):
+        parts = [written(item) for item in value]
+        return None if None in parts else f"[{', '.join(map(str, parts))}]"
+    return repr(value) if isinstance(value, _EXACT) else None
+
+
+def plain_key(
+    operator: str, values: Sequence[object]
+) -> tuple[list[Hashable], list[AnyTensor[Any]]] | None:
+    """The key of a call whose arguments are tensors with a buffer, numbers and the like.
+
+    Returns:
+        The parts of the key, and the tensors, in order; ``None`` of any other call.
+    """
+    key: list[Any] = [operator]
+    tensors: list[AnyTensor[Any]] = []
+    for value in values:
+        if isinstance(value, AnyTensor):
+            key.append(value.plan_key)
+            tensors.append(value)
+        elif (kind := type(value)) in _PLAIN:
+            key.append(kind)
+            key.append(value if value or kind is not float else str(value))
+        elif (text := written(value)) is not None:
+            key.append(kind)
+            key.append(text)
+        else:
+            return None
+    return key, tensors
 
 
 def tensors_of(values: Iterable[object]) -> Iterator[AnyTensor[Any]]:
@@ -89,14 +155,17 @@ def encode(signature: Signature, values: Sequence[object]) -> Call:
             call.tensors[position, 0] = given
             if parameter.shaped_by_data:
                 call.others[position, 0] = given.spec
+                call.shaped += ((position, 0),)
             call.arguments.append(given.argument)
             key.append(given.plan_key)
             continue
         value = _convert(call, position, parameter, given)
         encoded = plain_argument(parameter, value, signature.name)
         call.arguments.append(encoded)
-        key.append(_key(value) if parameter.kind.holds_tensors else encoded)
-    call.key = tuple(key)
+        key.append((_key(value) if parameter.kind.holds_tensors else encoded,))
+    plain = plain_key(signature.name, values)
+    call.plain = plain is not None
+    call.key = tuple(key if plain is None else plain[0])
     return call
 
 
@@ -222,7 +291,7 @@ def _refuse(parameter: Parameter, what: str, operator: str) -> NoReturn:
 
 def _key(value: ArgumentValue) -> Hashable:
     if isinstance(value, TensorArgument):
-        return plan_key(value.spec, in_buffer=value.buffer_id is not None)
+        return described(value.spec), value.buffer_id is not None
     if isinstance(value, tuple):
         return tuple(_key(item) for item in value)
     return value

@@ -8,6 +8,7 @@ or reordered fields) is still ordinary protobuf, and is read by protobuf's class
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -68,6 +69,14 @@ class Answer:
     results: list[pb.Result | BulkRead]
 
 
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """A SubmitResponse whose results are encoded; :func:`decode_result` decodes them."""
+
+    sequence: int
+    results: Sequence[bytes | memoryview]
+
+
 _SHORT = [bytes((value,)) for value in range(128)]
 
 
@@ -82,6 +91,10 @@ def varint(value: int) -> bytes:
     """Encodes a number of at least 0."""
     if value < 128:
         return _SHORT[value]
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 127 | 128)
@@ -135,9 +148,14 @@ def encode_command(name: str, parts: Sequence[Part]) -> tuple[Part, ...]:
         name: of the command in ``Command``.
         parts: the command's message, encoded, in parts.
     """
-    size = sum(map(len, parts))
+    return command_head(name, sum(map(len, parts))), *parts
+
+
+@functools.lru_cache(1024)
+def command_head(name: str, size: int) -> bytes:
+    """What stands before the `size` bytes of a command's message in a SubmitRequest."""
     head = _COMMAND_TAGS[name] + varint(size)
-    return _COMMANDS + varint(len(head) + size) + head, *parts
+    return _COMMANDS + varint(len(head) + size) + head
 
 
 def command_tag(name: str) -> bytes:
@@ -269,13 +287,29 @@ def decode_command(encoded: bytes | memoryview) -> pb.Command | BulkWrite:
 
 def decode_response(encoded: bytes) -> Answer:
     """Decodes a SubmitResponse; errors as :func:`decode_write`."""
+    raw = split_response(encoded)
+    return Answer(raw.sequence, [decode_result(result) for result in raw.results])
+
+
+def split_response(encoded: bytes) -> RawAnswer:
+    """Decodes a SubmitResponse but for its results; errors as :func:`decode_write`."""
     if len(encoded) >= BULK_BYTES:
         try:
-            return _read_response(memoryview(encoded))
+            return _split_response(memoryview(encoded))
         except OtherForm:
             pass
-    message = pb.SubmitResponse.FromString(encoded)
-    return Answer(message.sequence, list(message.results))
+    message = raw_pb2.RawAnswer.FromString(encoded)
+    return RawAnswer(message.sequence, message.results)
+
+
+def decode_result(encoded: bytes | memoryview) -> pb.Result | BulkRead:
+    """Decodes a result of a SubmitResponse; errors as :func:`decode_write`."""
+    if len(encoded) >= BULK_BYTES:
+        try:
+            return BulkRead(_only(_only(memoryview(encoded), _READ_BUFFER), _READ_DATA))
+        except OtherForm:
+            pass
+    return pb.Result.FromString(bytes(encoded))
 
 
 def _split_request(view: memoryview) -> RawBatch:
@@ -284,19 +318,9 @@ def _split_request(view: memoryview) -> RawBatch:
     return RawBatch(message.context_id, message.sequence, items, message.acknowledged)
 
 
-def _read_response(view: memoryview) -> Answer:
+def _split_response(view: memoryview) -> RawAnswer:
     head, items = _split(view, _RESULTS)
-    message = _parse(pb.SubmitResponse, head)
-    return Answer(message.sequence, [_read_result(item) for item in items])
-
-
-def _read_result(view: memoryview) -> pb.Result | BulkRead:
-    if len(view) >= BULK_BYTES:
-        try:
-            return BulkRead(_only(_only(view, _READ_BUFFER), _READ_DATA))
-        except OtherForm:
-            pass
-    return _parse(pb.Result, view)
+    return RawAnswer(_parse(pb.SubmitResponse, head).sequence, items)
 
 
 def _read_write(view: memoryview) -> BulkWrite:

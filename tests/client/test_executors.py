@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aclnn.signatures import Signature
 from aclnn_client import (
     AclnnError,
     Context,
     InvalidParameterError,
+    Scalar,
     connect,
     execute,
     get_workspace_size,
     ops,
     plans,
 )
+from aclnn_client.values import Call
 from aclnn_server.server import Server
 from tests.client.calls import counts, echo, passing
 from tests.service.gated import GatedBackend
@@ -89,24 +92,87 @@ def test_a_failure_of_a_call_planned_before_is_told_at_the_next_wait(gated: Cont
     gated.default_stream.synchronize()
 
 
-def test_a_failure_of_a_plan_that_is_known_is_told_at_phase_two(gated: Context) -> None:
+def test_a_plan_that_is_known_goes_with_phase_two(gated: Context) -> None:
     passing(gated)
     source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
-    source.free()
+    executors = gated.usage().executors
     _, executor = get_workspace_size("aclnnPass", (source, 0, out))
-    gated.usage()
+    assert gated.usage().executors == executors
+    source.free()
+    executor.run()
     with pytest.raises(AclnnError, match=f"buffer {source.buffer.buffer_id}"):
-        executor.run()
+        gated.default_stream.synchronize()
     gated.default_stream.synchronize()
+
+
+def test_a_repeatable_plan_that_is_known_goes_with_the_first_run_only(
+    gated: Context, backend: GatedBackend
+) -> None:
+    source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
+    get_workspace_size("aclnnPlus", (source, 10, out))
+    planned, executors = backend.device.planned, gated.usage().executors
+    _, executor = get_workspace_size("aclnnPlus", (source, 10, out), repeatable=True)
+    for _ in range(3):
+        executor.run()
+        assert out.numpy().tolist() == [10, 11, 12, 13]
+        assert backend.device.planned == planned + 1
+        assert gated.usage().executors == executors + 1
+    executor.destroy()
+    gated.synchronize()
+    assert gated.usage().executors == executors
+
+
+def test_an_executor_that_the_server_never_saw_is_no_work_to_end(gated: Context) -> None:
+    source, out, _ = passing(gated)
+    _, executor = get_workspace_size("aclnnPass", (source, 0, out), repeatable=True)
+    gated.synchronize()
+    requests = counts(gated)[0]
+    executor.destroy()
+    del executor
+    assert not gated.commands.abandoned
+    assert counts(gated)[0] == requests
+
+
+def test_a_one_shot_executor_that_was_planned_before_runs_once(gated: Context) -> None:
+    passing(gated)
+    source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
+    _, executor = get_workspace_size("aclnnPass", (source, 0, out))
+    executor.run()
+    assert out.numpy().tolist() == [0, 1, 2, 3]
+    executor.run()
+    with pytest.raises(AclnnError, match="spent by an earlier phase two"):
+        gated.synchronize()
+
+
+@pytest.mark.parametrize("other", [-0.0, 0, False, None, "", Scalar(0, "float16")], ids=repr)
+def test_arguments_that_are_equal_and_not_alike_are_other_calls(
+    gated: Context, backend: GatedBackend, other: object
+) -> None:
+    """Of a call that is known, the arguments are sent as they were encoded."""
+    source, out = gated.tensor(np.arange(4)), gated.empty((32,), "uint8")
+    arguments: dict[str, object] = {"self": source, "tensors": [], "out": out}
+    text = isinstance(other, str)
+    for value in ("''" if text else 0.0, other) * 2:
+        changes = {"text" if text else "scalar": value}
+        get_workspace_size("aclnnEcho", echo(gated, **arguments, **changes))[1].run()
+    gated.synchronize()
+    given = [repr(call[7 if text else 2]) for call in backend.device.given]
+    assert given[:2] == given[2:]
+    assert given[0] != given[1]
 
 
 def test_the_longest_unused_plan_is_forgotten_first() -> None:
     known = plans.Plans(2)
-    known.keep("a", 1)
-    known.keep("b", 2)
-    assert known.find("a") == 1
-    known.keep("c", 3)
-    assert (known.find("a"), known.find("b"), known.find("c")) == (1, None, 3)
+    a, b, c = (Call(Signature(name, ()), key=(name,)) for name in "abc")
+    known.keep(a, 1)
+    known.keep(b, 2)
+    assert known.find(a.key) == plans.Plan(1, a.signature)
+    known.keep(c, 3)
+    assert known.find(b.key) is None
+    assert [known.find(call.key) for call in (a, c)] == [
+        plans.Plan(1, a.signature),
+        plans.Plan(3, c.signature),
+    ]
 
 
 # --- repeatable executors ---------------------------------------------------------------------------
@@ -181,7 +247,8 @@ def test_an_executor_keeps_its_tensors_until_it_is_run(gated: Context) -> None:
 
 def test_abandoned_executors_are_destroyed(gated: Context) -> None:
     for repeatable in (False, True):
-        source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
+        size = 4 + repeatable  # a call that is known would not be there before phase two
+        source, out = gated.tensor(np.arange(size)), gated.empty((size,), "int64")
         _, executor = get_workspace_size("aclnnPass", (source, 0, out), repeatable=repeatable)
         assert gated.usage().executors == 1
         del executor

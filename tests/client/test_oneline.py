@@ -15,9 +15,9 @@ from aclnn_client import (
     OutOfMemoryError,
     Tensor,
     connect,
-    travelling,
 )
 from aclnn_client.arrays import Array, ArrayLike
+from aclnn_client.values import written
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 from tests.client.calls import counts
@@ -217,9 +217,9 @@ def test_attributes_that_differ_little_are_told_apart(context: Context) -> None:
     shuffled = long.copy()
     shuffled[[500, 501]] = shuffled[[501, 500]]
     grid = np.zeros((1,) * 3, np.float32)
-    assert travelling._written((long,)) is None
-    assert travelling._written((0.0,)) != travelling._written((-0.0,))
-    assert travelling._written(([1, 2],)) == "[[1, 2]]"
+    assert written((long,)) is None
+    assert written((0.0,)) != written((-0.0,))
+    assert written(([1, 2],)) == "[[1, 2]]"
     assert context.ops.smooth_l1_loss(grid, grid, reduction=0).shape == (1, 1, 1)
 
 

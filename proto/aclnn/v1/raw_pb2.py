@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from aclnn.v1 import operator_service_pb2 as aclnn_dot_v1_dot_operator__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12\x61\x63lnn/v1/raw.proto\x12\x08\x61\x63lnn.v1\x1a\x1f\x61\x63lnn/v1/operator_service.proto\"X\n\x08RawBatch\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x14\n\x0c\x61\x63knowledged\x18\x03 \x01(\x04\x12\x10\n\x08\x63ommands\x18\x04 \x03(\x0c\"j\n\nRawCommand\x12\x31\n\x12get_workspace_size\x18\x01 \x01(\x0b\x32\x15.aclnn.v1.RawPhaseOne\x12)\n\x07\x65xecute\x18\x02 \x01(\x0b\x32\x18.aclnn.v1.ExecuteRequest\"\x97\x01\n\x0bRawPhaseOne\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x13\n\x0b\x65xecutor_id\x18\x03 \x01(\x04\x12\x10\n\x08operator\x18\x04 \x01(\t\x12\x11\n\targuments\x18\x05 \x03(\x0c\x12\x12\n\nrepeatable\x18\x06 \x01(\x08\x12\x13\n\x0btraceparent\x18\x07 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12\x61\x63lnn/v1/raw.proto\x12\x08\x61\x63lnn.v1\x1a\x1f\x61\x63lnn/v1/operator_service.proto\"X\n\x08RawBatch\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x14\n\x0c\x61\x63knowledged\x18\x03 \x01(\x04\x12\x10\n\x08\x63ommands\x18\x04 \x03(\x0c\".\n\tRawAnswer\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07results\x18\x02 \x03(\x0c\"j\n\nRawCommand\x12\x31\n\x12get_workspace_size\x18\x01 \x01(\x0b\x32\x15.aclnn.v1.RawPhaseOne\x12)\n\x07\x65xecute\x18\x02 \x01(\x0b\x32\x18.aclnn.v1.ExecuteRequest\"\x97\x01\n\x0bRawPhaseOne\x12\x12\n\ncontext_id\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x13\n\x0b\x65xecutor_id\x18\x03 \x01(\x04\x12\x10\n\x08operator\x18\x04 \x01(\t\x12\x11\n\targuments\x18\x05 \x03(\x0c\x12\x12\n\nrepeatable\x18\x06 \x01(\x08\x12\x13\n\x0btraceparent\x18\x07 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,8 +34,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_RAWBATCH']._serialized_start=65
   _globals['_RAWBATCH']._serialized_end=153
-  _globals['_RAWCOMMAND']._serialized_start=155
-  _globals['_RAWCOMMAND']._serialized_end=261
-  _globals['_RAWPHASEONE']._serialized_start=264
-  _globals['_RAWPHASEONE']._serialized_end=415
+  _globals['_RAWANSWER']._serialized_start=155
+  _globals['_RAWANSWER']._serialized_end=201
+  _globals['_RAWCOMMAND']._serialized_start=203
+  _globals['_RAWCOMMAND']._serialized_end=309
+  _globals['_RAWPHASEONE']._serialized_start=312
+  _globals['_RAWPHASEONE']._serialized_end=463
 # @@protoc_insertion_point(module_scope)
