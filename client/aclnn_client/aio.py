@@ -28,7 +28,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from aclnn.errors import ServerUnavailable
+from aclnn.errors import AclnnError, ServerUnavailable
 from aclnn.overview import Usage
 from aclnn_client.arrays import Array, ArrayLike, DTypeLike
 from aclnn_client.buffer import AnyBuffer, BytesLike
@@ -83,6 +83,10 @@ def _finish(steps: Steps[T], timeout: float | None) -> Generator[Any, Any, T]:
     except StopIteration as stop:
         value: T = stop.value
         return value
+    except AclnnError as error:  # as in `pending.run`
+        raise error.with_traceback(None) from None
+    finally:
+        waited = None
 
 
 def _arrival(pending: Pending, timeout: float | None) -> asyncio.Future[None]:

@@ -231,6 +231,7 @@ class Failures:
 
 def run(steps: Steps[T]) -> T:
     """Runs a coroutine to its end, blocking where it waits."""
+    pending: Pending | None = None
     try:
         pending = steps.send(None)
         while True:
@@ -246,3 +247,6 @@ def run(steps: Steps[T]) -> T:
     except AclnnError as error:
         # The caller's own lines are what a traceback is read for.
         raise error.with_traceback(None) from None
+    finally:
+        # It has the error, the error this frame, and that the caller's: tensors would stay in the cycle.
+        pending = None
