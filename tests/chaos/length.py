@@ -8,6 +8,8 @@ import hypothesis
 
 LONG = bool(os.environ.get("CHAOS_LONG"))
 """Whether this is the long form."""
+TEST_SECONDS = 3600 if LONG else 60
+"""Time limit of a test."""
 
 
 def count(short: int, long: int) -> int:

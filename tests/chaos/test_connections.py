@@ -18,6 +18,8 @@ from tests.chaos.proxy import KINDS, WAYS, Fault, Kind, Proxy, Way
 from tests.sessions.driving import NOTHING, totals
 from tests.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.timeout(length.TEST_SECONDS)
+
 PASSING = [kind for kind in KINDS if kind != "stall"]
 FAULTS = st.builds(
     Fault,

@@ -26,6 +26,8 @@ from tests.service.gated import GatedBackend
 from tests.sessions.driving import NOTHING, totals
 from tests.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.timeout(length.TEST_SECONDS)
+
 MIB = 2**20
 QUOTA = 8 * MIB
 

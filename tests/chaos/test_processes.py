@@ -20,6 +20,8 @@ from tests.chaos.proxy import Fault, Proxy
 from tests.held import Held, check_flat, settled
 from tests.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.timeout(length.TEST_SECONDS)
+
 MIB = 2**20
 CLIENTS = 50
 TOLERATED_BYTES = 8 * MIB
