@@ -94,7 +94,8 @@ class Stubs:
                 )
             return method(request, timeout=timeout)
         except grpc.RpcError as error:
-            raise checked(error) from None
+            in_chunks = isinstance(request, pb.WriteBufferRequest | pb.ReadBufferRequest)
+            raise (_interrupted(error) if in_chunks else None) or checked(error) from None
 
 
 class RemoteCaller(Caller):
@@ -206,6 +207,18 @@ class InProcess(Caller):
 
     def close(self) -> None:
         self._registry.destroy_context(self._context)
+
+
+def _interrupted(error: grpc.RpcError) -> errors.CancelledError | None:
+    """What became of a transfer whose context ended in the middle, by another client or its lease.
+
+    The server breaks such a call off without a word: telling would wait for a client that may take nothing.
+    """
+    call: Any = error
+    told = "grpc-status-details-bin" in dict(call.trailing_metadata() or ())
+    if call.code() is not grpc.StatusCode.CANCELLED or told:
+        return None
+    return errors.CancelledError("the context ended in the middle of a transfer")
 
 
 def _opened(result: pb.Result) -> Any:  # noqa: ANN401 - a response or an error

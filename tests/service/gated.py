@@ -162,6 +162,8 @@ class CountingDevice(Device):
         self.live_streams = 0
         self.allocations = 0
         """Allocations and wraps, ever."""
+        self.writes = 0
+        """Pieces of data that were written, ever."""
         self.live_plans = 0
         self.streams_made = 0
         self.runs: list[str] = []
@@ -223,6 +225,7 @@ class CountingDevice(Device):
 
     def write(self, memory: Region, data: memoryview, stream: object = None) -> None:
         self.bytes_of(memory)[: len(data)] = np.frombuffer(data, np.uint8)
+        self.writes += 1
 
     def read(self, memory: Region) -> memoryview:
         return self.bytes_of(memory).data

@@ -298,7 +298,8 @@ class DeviceServiceServicer:
         Order: as Memset; a write is one command, whatever its number of chunks. When the call breaks off, the
         bytes that have arrived may have been written.
         Repeat: safe. Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer, fewer or more bytes
-        than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream). Retry: yes.
+        than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream), CANCELLED,
+        without details (the context ended while the server waited for the client's next chunk). Retry: yes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -307,7 +308,8 @@ class DeviceServiceServicer:
     def ReadBuffer(self, request, context):
         """Reads bytes of a buffer, in chunks.
         Order: as Memset. Repeat: safe.
-        Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer). Retry: yes.
+        Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer), CANCELLED, without details (the
+        context ended while a chunk was on its way: the server waits for no client to take it). Retry: yes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -137,12 +137,14 @@ class DeviceServiceStub:
     Order: as Memset; a write is one command, whatever its number of chunks. When the call breaks off, the
     bytes that have arrived may have been written.
     Repeat: safe. Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer, fewer or more bytes
-    than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream). Retry: yes.
+    than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream), CANCELLED,
+    without details (the context ended while the server waited for the client's next chunk). Retry: yes.
     """
     ReadBuffer: _grpc.UnaryStreamMultiCallable[_device_service_pb2.ReadBufferRequest, _device_service_pb2.ReadBufferResponse]
     """Reads bytes of a buffer, in chunks.
     Order: as Memset. Repeat: safe.
-    Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer). Retry: yes.
+    Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer), CANCELLED, without details (the
+    context ended while a chunk was on its way: the server waits for no client to take it). Retry: yes.
     """
     CreateEvent: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.CreateEventRequest, _device_service_pb2.CreateEventResponse]
     """Creates an event: a mark in a stream, to wait for or to time.
@@ -291,12 +293,14 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     Order: as Memset; a write is one command, whatever its number of chunks. When the call breaks off, the
     bytes that have arrived may have been written.
     Repeat: safe. Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer, fewer or more bytes
-    than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream). Retry: yes.
+    than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream), CANCELLED,
+    without details (the context ended while the server waited for the client's next chunk). Retry: yes.
     """
     ReadBuffer: _aio.UnaryStreamMultiCallable[_device_service_pb2.ReadBufferRequest, _device_service_pb2.ReadBufferResponse]  # type: ignore[assignment]
     """Reads bytes of a buffer, in chunks.
     Order: as Memset. Repeat: safe.
-    Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer). Retry: yes.
+    Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer), CANCELLED, without details (the
+    context ended while a chunk was on its way: the server waits for no client to take it). Retry: yes.
     """
     CreateEvent: _aio.UnaryUnaryMultiCallable[_device_service_pb2.CreateEventRequest, _device_service_pb2.CreateEventResponse]  # type: ignore[assignment]
     """Creates an event: a mark in a stream, to wait for or to time.
@@ -526,7 +530,8 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         Order: as Memset; a write is one command, whatever its number of chunks. When the call breaks off, the
         bytes that have arrived may have been written.
         Repeat: safe. Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer, fewer or more bytes
-        than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream). Retry: yes.
+        than declared), RESOURCE_EXHAUSTED (inside Submit: commands or bytes queued in the stream), CANCELLED,
+        without details (the context ended while the server waited for the client's next chunk). Retry: yes.
         """
 
     @_abc_1.abstractmethod
@@ -537,7 +542,8 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_device_service_pb2.ReadBufferResponse], _abc.AsyncIterator[_device_service_pb2.ReadBufferResponse]]:
         """Reads bytes of a buffer, in chunks.
         Order: as Memset. Repeat: safe.
-        Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer). Retry: yes.
+        Status: NOT_FOUND, INVALID_ARGUMENT (161002, range outside the buffer), CANCELLED, without details (the
+        context ended while a chunk was on its way: the server waits for no client to take it). Retry: yes.
         """
 
     @_abc_1.abstractmethod
