@@ -182,11 +182,9 @@ async def _called(
 
 
 def _filled(template: Template, arrays: Sequence[Array], executor_id: int) -> list[bytes]:
-    parts = [template.segments[0]]
+    parts = [executor_field(executor_id), template.segments[0]]
     for spec, array, segment in zip(template.inputs, arrays, template.segments[1:], strict=True):
         parts += _bytes(array, spec), segment
-    # The order of fields is free, and this one's size is not known before.
-    parts.append(executor_field(executor_id))
     return parts
 
 

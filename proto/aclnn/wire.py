@@ -199,13 +199,11 @@ def join_response(sequence: int, results: Iterable[bytes | BulkRead]) -> bytes:
     if sequence:
         parts += (_RESPONSE_SEQUENCE, varint(sequence))
     for result in results:
-        body: list[Part]
         if isinstance(result, BulkRead):
             inner = [*_field(_READ_DATA, (result.data,))]
-            body = [*_field(_READ_BUFFER, inner, empty=True)]
+            parts += _field(_RESULTS, _field(_READ_BUFFER, inner, empty=True), empty=True)
         else:
-            body = [result]
-        parts += _field(_RESULTS, body, empty=True)
+            parts += _RESULTS, varint(len(result)), result
     return b"".join(parts)
 
 
@@ -272,7 +270,8 @@ def split_request(encoded: bytes) -> RawBatch:
         except OtherForm:
             pass
     message = raw_pb2.RawBatch.FromString(encoded)
-    return RawBatch(message.context_id, message.sequence, message.commands, message.acknowledged)
+    commands = list(message.commands)
+    return RawBatch(message.context_id, message.sequence, commands, message.acknowledged)
 
 
 def decode_command(encoded: bytes | memoryview) -> pb.Command | BulkWrite:
@@ -299,7 +298,7 @@ def split_response(encoded: bytes) -> RawAnswer:
         except OtherForm:
             pass
     message = raw_pb2.RawAnswer.FromString(encoded)
-    return RawAnswer(message.sequence, message.results)
+    return RawAnswer(message.sequence, list(message.results))
 
 
 def decode_result(encoded: bytes | memoryview) -> pb.Result | BulkRead:
@@ -377,8 +376,7 @@ def read_varint(view: bytes | memoryview, position: int) -> tuple[int, int]:
         OtherForm: there is none.
     """
     value = shift = 0
-    while position < len(view) and shift < 64:
-        byte = view[position]
+    for byte in view[position : position + 10]:
         position += 1
         value |= (byte & 127) << shift
         if byte < 128:

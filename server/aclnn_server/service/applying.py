@@ -126,11 +126,12 @@ class Applying:
             self._results[-1] = BulkRead(bytes(last.data))
 
     def _add(self, result: Result) -> None:
-        left = len(self._batch.commands) - len(self._results) - 1
         size = len(result.data if isinstance(result, BulkRead) else result)
-        if size > max(SMALL_RESULT_BYTES, self._room - left * SMALL_RESULT_BYTES):
-            result = _no_room(size, self._call.message_bytes)
-            size = SMALL_RESULT_BYTES
+        if size > SMALL_RESULT_BYTES:
+            left = len(self._batch.commands) - len(self._results) - 1
+            if size > self._room - left * SMALL_RESULT_BYTES:
+                result = _no_room(size, self._call.message_bytes)
+                size = SMALL_RESULT_BYTES
         self._results.append(result)
         self._room -= size + RESULT_HEAD_BYTES
 
@@ -156,19 +157,16 @@ class Applying:
             return (self._failure(command, error),)
 
     def _known(self, position: int, *, quick: bool) -> tuple[Result, ...]:
-        call, known = self._call, self._applier.known
-        first, second = self._command(position), self._command(position + 1)
+        call, known, commands = self._call, self._applier.known, self._batch.commands
+        left = len(commands) - position
+        first, second = commands[position], commands[position + 1] if left > 1 else b""
         if second:
-            both = known.run(call, first, second, self._command(position + 2), quick=quick)
+            third = commands[position + 2] if left > 2 else b""
+            both = known.run(call, first, second, third, quick=quick)
             if both is not None:
                 return both
         again = known.run_again(call, first, second, quick=quick)
         return () if again is None else (again,)
-
-    def _command(self, position: int) -> bytes | memoryview:
-        """A command of the batch; empty behind the last."""
-        commands = self._batch.commands
-        return commands[position] if position < len(commands) else b""
 
     def _failure(self, command: bytes | memoryview, error: Exception) -> bytes:
         failure = foreseen(error)

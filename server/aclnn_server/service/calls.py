@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address, ip_network
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from google.protobuf.duration_pb2 import Duration
@@ -15,6 +15,7 @@ from aclnn.errors import AclnnError, InvalidParameterError
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2 as operator_pb
 from aclnn_server.backends.base import Device
+from aclnn_server.service.seen_calls import SeenCalls
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.handles import unknown_context
 from aclnn_server.sessions.limits import Usage
@@ -62,6 +63,8 @@ class Call:
     """Sends a key and its value behind the answer of a unary call."""
     tally: Tally | None = None
     """Counts the commands of the Submit call, where that is done."""
+    seen: SeenCalls[Any] | None = None
+    """What is known of the calls that the Submit call has carried."""
     _named: list[Context] = field(default_factory=list)
     """Contexts whose leases a unary call keeps from ending until it is over."""
 

@@ -7,6 +7,7 @@ by byte. What does not look that way, for whatever reason, is decoded as usual.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -21,6 +22,7 @@ from aclnn.v1 import raw_pb2, tensor_pb2
 from aclnn_server.service.calls import Call
 from aclnn_server.service.failures import encode_failure
 from aclnn_server.service.operator_calls import workspace_of
+from aclnn_server.service.seen_calls import take_apart
 from aclnn_server.sessions import at_once
 from aclnn_server.sessions.at_once import Given, KnownCall, queue_run, run_at_once
 from aclnn_server.sessions.context import Session
@@ -39,22 +41,40 @@ _BUFFER_ID = wire.tag(tensor_pb2.Tensor, "buffer_id")
 _BUFFER_OFFSET = wire.tag(tensor_pb2.Tensor, "buffer_offset")
 
 
+class _Stored(enum.Enum):
+    """Where the storage of a tensor is."""
+
+    BUFFER = enum.auto()
+    INLINE = enum.auto()
+    RETURNED = enum.auto()
+
+
 @dataclass(frozen=True, slots=True)
 class _Layout:
     """The bytes of a call that do not change, and what is known of it."""
 
     heads: tuple[bytes, ...]
     """What each argument begins with: all of it, or all before its tensor's storage."""
-    tensors: tuple[tuple[int, int, bool], ...]
-    """Of each tensor that has a storage in the request or is returned: position of the argument,
-    length of its head, whether the storage is a buffer."""
-    returned: frozenset[int]
-    """Positions of outputs that are returned."""
+    tensors: tuple[_Stored, ...]
+    """Where the storage of each tensor is."""
+    stored: tuple[tuple[int, int], ...]
+    """Of each tensor that has a storage in the request: position of the argument, length of its head."""
     call: KnownCall
     planned: bytes
     """Result of phase one, behind the executor's id."""
     segments: tuple[bytes, ...]
     """Result of phase two, cut where the bytes of the returned outputs belong."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Recognised:
+    """A call that is known, in its stream."""
+
+    layout: _Layout
+    session: Session
+    stream_id: str
+    """As it stands in the request."""
+    workspace: Workspace | None
 
 
 class KnownCalls:
@@ -89,6 +109,30 @@ class KnownCalls:
         """
         if phase_one[:1] != _PHASE_ONE or phase_two[:1] != _PHASE_TWO:
             return None
+        found = self._recognise(call, phase_one, phase_two)
+        if found is None:
+            return None
+        executor_id, known, given = found
+        layout = known.layout
+        step = _run_at_once
+        if not (layout.call.small or _is_waited_for(known.stream_id, following)):
+            step = _queue_run
+        elif quick and not layout.call.quick:
+            return None
+        ran = step(call, known.session, executor_id, layout, given, known.workspace)
+        return None if ran is None else (_planned(executor_id, layout.planned), ran)
+
+    def _recognise(
+        self, call: Call, phase_one: bytes | memoryview, phase_two: bytes | memoryview
+    ) -> tuple[int, _Recognised, list[Given]] | None:
+        """A call's executor, what is known of it, and its tensors' storages; ``None``: it is not known."""
+        seen = call.seen
+        apart = None if seen is None else take_apart(phase_one, phase_two)
+        if seen is not None and apart is not None:
+            found = seen.find(apart)
+            if found is not None:
+                given = _given(found[0].layout, iter(found[1]))
+                return None if given is None else (apart.executor_id, found[0], given)
         first, second = _read(phase_one), _read(phase_two)
         if first is None or second is None:
             return None
@@ -99,18 +143,14 @@ class KnownCalls:
             return None
         if run.executor_id != plan.executor_id or run.bindings or _is_followed(run):
             return None
-        given = _given(layout, arguments)
+        given = _given(layout, (arguments[place][length:] for place, length in layout.stored))
         if given is None:
             return None
-        step = _run_at_once
-        if not (layout.call.small or _is_waited_for(run, following)):
-            step = _queue_run
-        elif quick and not layout.call.quick:
-            return None
         call.session(plan)
-        session, workspace = call.session(run), workspace_of(run)
-        ran = step(call, session, run.executor_id, layout, given, workspace)
-        return None if ran is None else (_planned(run.executor_id, layout.planned), ran)
+        known = _Recognised(layout, call.session(run), run.stream_id, workspace_of(run))
+        if seen is not None and apart is not None:
+            seen.keep(apart, plan.operator, arguments, layout.stored, known)
+        return run.executor_id, known, given
 
     def run_again(
         self,
@@ -151,7 +191,7 @@ class KnownCalls:
             bound,
             workspace_of(run),
             quick=quick,
-            awaited=lambda: _is_waited_for(run, following),
+            awaited=lambda: _is_waited_for(run.stream_id, following),
         )
         return _QUEUED if made else None
 
@@ -250,12 +290,12 @@ def _read(command: bytes | memoryview) -> raw_pb2.RawCommand | None:
         return None
 
 
-def _is_waited_for(run: operator_pb.ExecuteRequest, following: bytes | memoryview) -> bool:
+def _is_waited_for(stream_id: str, following: bytes | memoryview) -> bool:
     """Whether the command after a run waits for it, so that nothing is lost if it is run at once."""
     if following[: len(_SYNCHRONIZE)] != _SYNCHRONIZE:
         return False
     wait = pb.Command.FromString(bytes(following)).synchronize_stream
-    return wait.stream_id in ("", run.stream_id)
+    return wait.stream_id in ("", stream_id)
 
 
 def _is_followed(run: operator_pb.ExecuteRequest) -> bool:
@@ -267,19 +307,21 @@ def _key(call: Call, operator: str, arguments: list[bytes]) -> tuple[object, ...
     return (call.device.index, operator, *map(len, arguments))
 
 
-def _given(layout: _Layout, arguments: Sequence[bytes]) -> list[Given] | None:
+def _given(layout: _Layout, stored: Iterator[bytes]) -> list[Given] | None:
     """The storages of a call's tensors; ``None`` where one is not written as usual."""
     given: list[Given] = []
-    for position, length, in_buffer in layout.tensors:
-        rest = arguments[position][length:]
-        if in_buffer:
-            place = _place(rest)
+    for kind in layout.tensors:
+        if kind is _BUFFER:
+            place = _place(next(stored))
             if place is None:
                 return None
             given.append(place)
         else:
-            given.append(None if position in layout.returned else rest)
+            given.append(None if kind is _RETURNED else next(stored))
     return given
+
+
+_BUFFER, _RETURNED = _Stored.BUFFER, _Stored.RETURNED
 
 
 def _place(encoded: bytes) -> tuple[int, int] | None:
@@ -300,7 +342,7 @@ def _place(encoded: bytes) -> tuple[int, int] | None:
 
 def _layout(known: KnownCall, executor: Executor, arguments: list[bytes]) -> _Layout | None:
     heads = list(arguments)
-    tensors = []
+    tensors, stored = [], []
     slots = executor.slots
     for slot in slots:
         encoded = arguments[slot.argument]
@@ -308,14 +350,18 @@ def _layout(known: KnownCall, executor: Executor, arguments: list[bytes]) -> _La
         if head is None:
             return None
         heads[slot.argument] = encoded[:head]
-        tensors.append((slot.argument, head, slot.buffer is not None))
+        if slot.returned:
+            tensors.append(_Stored.RETURNED)
+            continue
+        tensors.append(_Stored.BUFFER if slot.buffer is not None else _Stored.INLINE)
+        stored.append((slot.argument, head))
     returned = [slot for slot in slots if slot.returned]
     size = executor.plan.workspace_bytes
     planned = operator_pb.GetWorkspaceSizeResponse(workspace_bytes=size).SerializeToString()
     return _Layout(
         tuple(heads),
         tuple(tensors),
-        frozenset(slot.argument for slot in returned),
+        tuple(stored),
         known,
         planned,
         _segments(returned),

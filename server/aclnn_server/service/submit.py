@@ -12,6 +12,7 @@ from aclnn_server.service.applying import QUICK_COMMANDS, Applier, Applying, Com
 from aclnn_server.service.calls import Call
 from aclnn_server.service.in_hand import InHand
 from aclnn_server.service.open_calls import OpenCalls, WhenOver
+from aclnn_server.service.seen_calls import SeenCalls
 from aclnn_server.sessions.context import Context
 from aclnn_server.sessions.meters import Tally
 from aclnn_server.sessions.registry import Registry
@@ -67,7 +68,7 @@ class SubmitCalls:
             )
         context = self._registry.context(first.context_id, caller.tenant)
         with self.open.counted_in(context, when_over), _tallied(context) as tally:
-            call = Call(self._registry, context, tally=tally)
+            call = Call(self._registry, context, tally=tally, seen=SeenCalls())
             yield OpenSubmit(self._applier, call, context, caller, over)
 
 

@@ -10,8 +10,8 @@ step by step.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 
 from aclnn.errors import (
@@ -21,7 +21,7 @@ from aclnn.errors import (
     StreamDestroyedError,
 )
 from aclnn.signatures import Kind
-from aclnn_server.backends.base import Memory, Plan, Storage
+from aclnn_server.backends.base import Device, Memory, Plan, Storage
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.execution import Workspace, is_small
 from aclnn_server.sessions.executors import Executor
@@ -244,23 +244,25 @@ def run_again(
     return ran
 
 
-@contextmanager
-def _held(context: Context, call: KnownCall, given: Sequence[Given]) -> Iterator[None]:
+def _held(
+    context: Context, call: KnownCall, given: Sequence[Given]
+) -> AbstractContextManager[object]:
     """Keeps buffers from ending while a run that may take long uses them.
 
     Raises:
         HandleNotFoundError: one was freed meanwhile.
     """
     if call.small:
-        yield
-        return
+        return _NOTHING_HELD
     buffers = _buffers(context, given)
     hold_all(buffers)
-    try:
-        yield
-    finally:
-        for buffer in buffers:
-            buffer.end_use()
+    held = ExitStack()
+    for buffer in buffers:
+        held.callback(buffer.end_use)
+    return held
+
+
+_NOTHING_HELD = nullcontext()
 
 
 def _buffers(
@@ -340,31 +342,29 @@ def _compute(
 def _storages(
     context: Context, call: KnownCall, given: Sequence[Given]
 ) -> tuple[list[Storage], list[bytearray]] | None:
-    device = context.device
+    device, find = context.device, context.buffers.get
     storages: list[Storage] = [None] * call.arguments
     outputs: list[bytearray] = []
     for (position, size), value in zip(call.tensors, given, strict=True):
-        if value is None:
-            output = bytearray(size)
-            outputs.append(output)
-            memory = device.wrap(memoryview(output)) if size else None
-        elif isinstance(value, tuple):
-            memory = _region(context, *value, size)
+        if isinstance(value, tuple):
+            memory = _region(device, find(value[0]), value[1], size)
             if memory is None:
                 return None
-        else:
-            memory = device.wrap(memoryview(value)) if size else None
-        storages[position] = memory
+            storages[position] = memory
+        elif value is None:
+            output = bytearray(size)
+            outputs.append(output)
+            storages[position] = device.wrap(memoryview(output)) if size else None
+        elif size:
+            storages[position] = device.wrap(memoryview(value))
     return storages, outputs
 
 
-def _region(context: Context, buffer_id: int, offset: int, size: int) -> Memory | None:
-    buffer = context.buffers.get(buffer_id)
+def _region(device: Device, buffer: Buffer | None, offset: int, size: int) -> Memory | None:
+    """A part of a buffer; ``None`` where it has no such part, or has ended."""
     if buffer is None or buffer.freed or offset + size > buffer.size:
         return None
-    if size == buffer.size:
-        return buffer.memory
-    return context.device.slice(buffer.memory, offset, size)
+    return buffer.memory if size == buffer.size else device.slice(buffer.memory, offset, size)
 
 
 @dataclass(slots=True)
@@ -393,5 +393,7 @@ def _scratch(session: Session, needed: int, given: Workspace | None) -> _Scratch
         return _Scratch(lent.memory, lent)
     if given.size < needed:
         return None
-    memory = _region(session.context, given.buffer_id, given.offset, given.size)
+    context = session.context
+    buffer = context.buffers.get(given.buffer_id)
+    memory = _region(context.device, buffer, given.offset, given.size)
     return None if memory is None else _Scratch(memory)

@@ -156,7 +156,8 @@ class Stream:
         """Bytes that queued work has brought along."""
         self._unexpected = unexpected
         self._queue: deque[Work] = deque()
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._running = False
         self._current: Work | None = None
         """The work that is being run."""
@@ -203,7 +204,7 @@ class Stream:
         Returns:
             Whether it was taken; then :meth:`end_now` has to follow.
         """
-        with self._changed:
+        with self._lock:
             if self._queue or self._running or self._parked or self._destroyed:
                 return False
             self._running = True
@@ -212,7 +213,7 @@ class Stream:
 
     def end_now(self, failure: AclnnError | None) -> None:
         """Ends the work that :meth:`begin_now` began; a failure is kept for whoever synchronises."""
-        with self._changed:
+        with self._lock:
             self._done += 1
             self._failure = self._failure or failure
             self._running = False
