@@ -18,7 +18,7 @@ COVERAGE := 95
 JOBS    ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test chaos soak coverage test-cpp test-node test-torch torch-table container lint bench generate format hardware clean
+.PHONY: help demo serve test chaos soak fuzz coverage test-cpp test-node test-torch torch-table container lint bench generate format hardware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,16 @@ SOAK_SECONDS ?= 1800
 
 soak: $(DEV) ## Run clients of every kind at once for SOAK_SECONDS (1800), and tell latencies and growth
 	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -s tests/soak/test_mixed.py
+
+FUZZ_SECONDS ?= 60
+# Where inputs are kept that reached something new, and those that found something.
+FUZZ_DIR     ?= .fuzz
+
+fuzz: $(DEV) ## Fuzz the wire, led by coverage, for FUZZ_SECONDS (60); FUZZ_INPUT=file tries one input
+	@$(PIP) install --group fuzz
+	@mkdir -p $(FUZZ_DIR)/inputs $(FUZZ_DIR)/found
+	$(BIN)/python -m tests.hostile.fuzz $(if $(FUZZ_INPUT),$(FUZZ_INPUT),-max_total_time=$(FUZZ_SECONDS) \
+	  -artifact_prefix=$(FUZZ_DIR)/found/ -print_final_stats=1 $(FUZZ_DIR)/inputs)
 
 coverage: $(DEV) ## Run the Python tests, and check that they reach 95 % of the lines; takes twice as long
 	$(PYTEST) --ignore tests/cpp --ignore tests/chaos --ignore tests/torch_npu --cov --cov-report=term --cov-fail-under=$(COVERAGE)
@@ -116,7 +126,7 @@ hardware: $(DEV) ## Run the tests that need an NPU with CANN
 
 clean: ## Remove .venv and what the tools leave behind
 	rm -rf client/node/build client/node/dist client/node/node_modules examples/node/node_modules
-	rm -rf $(VENV) $(TORCH_VENV) dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TORCH_VENV) $(FUZZ_DIR) dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "aclnn-serve needs Python 3.11 or newer, and none is on the PATH." \
