@@ -18,7 +18,8 @@ from aclnn.errors import (
     WaitTimeoutError,
 )
 from aclnn_server.sessions.limits import Limits
-from aclnn_server.sessions.streams import Mark, Stream, Work, Workers
+from aclnn_server.sessions.marks import Mark
+from aclnn_server.sessions.streams import Stream, Work, Workers
 from tests.service.gated import PATIENCE, Gate
 from tests.sessions.conftest import unexpected
 from tests.waiting import until

@@ -12,8 +12,9 @@ from aclnn_server.backends.base import DeviceStream, Memory
 from aclnn_server.service.calls import Call, duration, encode_timing, encode_usage, seconds
 from aclnn_server.sessions.context import Event, Session, synchronize
 from aclnn_server.sessions.execution import INLINE_BYTES
+from aclnn_server.sessions.marks import Mark
 from aclnn_server.sessions.memory import Buffer
-from aclnn_server.sessions.streams import Mark, Work
+from aclnn_server.sessions.streams import Work
 
 
 class DeviceCalls:

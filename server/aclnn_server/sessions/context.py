@@ -24,10 +24,11 @@ from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.handles import Handles, check_room, unknown, unknown_context
 from aclnn_server.sessions.limits import Usage
+from aclnn_server.sessions.marks import Mark
 from aclnn_server.sessions.memory import Account, Buffer
 from aclnn_server.sessions.meters import ContextMeter
 from aclnn_server.sessions.segments import Segments
-from aclnn_server.sessions.streams import Mark, Stream
+from aclnn_server.sessions.streams import Stream
 from aclnn_server.sessions.tenants import ANYBODY, Tenant
 from aclnn_server.sessions.timing import Timing
 from aclnn_server.sessions.waiting import Gone, Patience

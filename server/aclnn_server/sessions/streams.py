@@ -1,4 +1,4 @@
-"""Streams: work in order, on one thread at a time; and events, the marks between them.
+"""Streams: work in order, on one thread at a time.
 
 Work of a stream is run by whichever thread is there first: the caller that queued it when it is small,
 one that waits for it, or a worker of the pool. So a lock-step call needs no second thread, and large work
@@ -19,8 +19,8 @@ from aclnn.errors import (
     StreamDestroyedError,
     WaitTimeoutError,
 )
-from aclnn_server.backends.base import Moment
 from aclnn_server.sessions.limits import Limits
+from aclnn_server.sessions.marks import Mark
 from aclnn_server.sessions.memory import Buffer, hold_all
 from aclnn_server.sessions.turns import Turns
 from aclnn_server.sessions.waiting import Gone, Patience, WouldWait, cannot_wait
@@ -403,61 +403,6 @@ class Stream:
         self.stop()
         with self._changed:
             self._changed.wait_for(lambda: not self._running)
-
-
-class Mark:
-    """One recording of an event: passed when the work queued before it is done.
-
-    Where the device runs later than the stream, the stream passes it first, and then the device does.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
-        self._calls: list[Callable[[], None]] = []
-        self.passed_ns = 0
-        """Time at which the stream passed it; 0 before."""
-        self.moment: Moment | None = None
-        """The device's part; ``None`` where the device is no later than the stream."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether it has been passed."""
-        return self.passed_ns != 0 and (self.moment is None or self.moment.passed)
-
-    def set_passed(self) -> None:
-        """Passes the mark and lets everyone go on who waits for it."""
-        with self._changed:
-            self.passed_ns = self.passed_ns or time.monotonic_ns()
-            calls, self._calls = self._calls, []
-            self._changed.notify_all()
-        for call in calls:
-            call()
-
-    def call_when_passed(self, call: Callable[[], None]) -> bool:
-        """Tells whether the stream has passed it; if not, `call` is called once it does."""
-        with self._changed:
-            if not self.passed_ns:
-                self._calls.append(call)
-            return self.passed_ns != 0
-
-    def wait(self, timeout: float | None, gone: Gone | None = None) -> bool:
-        """Waits until it is passed; returns whether it was within `timeout` seconds.
-
-        Raises:
-            CancelledError: `gone` tells that the caller is.
-        """
-        patience = Patience(timeout, gone)
-        with self._changed:
-            passed = patience.wait_until(lambda: self.passed_ns != 0, self._changed)
-        if not passed or self.moment is None:
-            return passed
-        return patience.wait_for(self.moment.wait)
-
-    def nanoseconds_since(self, earlier: Mark) -> int:
-        """Time between two marks that were passed; negative where `earlier` was passed later."""
-        if self.moment is None or earlier.moment is None:
-            return self.passed_ns - earlier.passed_ns
-        return self.moment.nanoseconds_since(earlier.moment)
 
 
 class Workers:
