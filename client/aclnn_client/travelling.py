@@ -51,7 +51,12 @@ class Template:
     @property
     def traffic(self) -> int:
         """Bytes of all arrays."""
-        return sum(spec.storage_bytes for spec in (*self.inputs, *self.results))
+        return sum(spec.storage_bytes for spec in self.inputs) + self.answer_bytes
+
+    @property
+    def answer_bytes(self) -> int:
+        """Bytes of the results."""
+        return sum(spec.storage_bytes for spec in self.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,7 @@ async def _called(
     call = BothPhases(
         [*planned, *followed.phase_one],
         [*request, *followed.phase_two],
-        answer_bytes=template.traffic,
+        answer_bytes=template.answer_bytes,
     )
     commands.submit(call, hold=commands.blocking)
     try:

@@ -17,9 +17,12 @@ from aclnn_client import (
     connect,
 )
 from aclnn_client.arrays import Array, ArrayLike
+from aclnn_client.commands import INLINE_BYTES
 from aclnn_client.values import written
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
+from aclnn_server.service import known_calls
+from aclnn_server.sessions import at_once
 from tests.client.calls import counts
 
 RNG = np.random.default_rng(7)
@@ -38,6 +41,31 @@ def test_one_line_is_one_round_trip(context: Context) -> None:
         assert type(got) is np.ndarray
         assert got.flags.writeable
         np.testing.assert_allclose(got, reference(GRAD, X, TARGET), rtol=1e-6)
+
+
+def test_a_call_that_carries_as_much_as_it_may_is_one_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server makes it in one step, once it knows it."""
+    made: list[object] = []
+    run = at_once.run_at_once
+
+    def run_at_once(*arguments: Any) -> Any:  # noqa: ANN401
+        made.append(run(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(known_calls, "run_at_once", run_at_once)
+    x = RNG.normal(0, 2, INLINE_BYTES // 8).astype(np.float32)
+    with (
+        Server(ServerConfig(listen="127.0.0.1:0")) as server,
+        connect(server.address, shared_memory=False) as context,
+    ):
+        for known in range(3):
+            requests, waits = counts(context)
+            np.testing.assert_array_equal(context.ops.neg(x), -x)
+            assert counts(context) == (requests + 1, waits + 1)
+            assert len(made) == known
+    assert None not in made
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum", 0, 1, 2])

@@ -303,6 +303,32 @@ def test_a_repeatable_executor_whose_buffer_was_freed(repeated: Submit) -> None:
     assert again(repeated, op.Binding(argument=1, buffer_id=3)).HasField("execute")
 
 
+def test_large_outputs_that_are_returned_are_made_at_once(
+    submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aclnn_server.sessions.execution.INLINE_BYTES", 0)
+    submit.applier.known = KnownCalls()
+    submit.both(loss(0, 1))
+    assert returned(submit.both(loss(3, 1))[1]) == [1.0, 0.0]
+    assert submit.recognised == [False, True]
+
+
+def test_outputs_that_no_message_can_carry_are_refused_each_time(
+    submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit.context, "limits", replace(submit.context.limits, message_bytes=0))
+    submit.applier.known = KnownCalls()
+    for _ in range(2):
+        _, ran = submit.both(loss(0, 1))
+        assert refusal(ran) == (
+            "INVALID_PARAMETER",
+            161002,
+            f"{NAME}: gradInput would be returned with 8 bytes; one message carries at most 1: "
+            "give a buffer",
+        )
+    assert submit.recognised == [False, False]
+
+
 # --- large calls that nobody waits for are queued -----------------------------------------------------
 
 

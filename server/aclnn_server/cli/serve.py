@@ -23,6 +23,7 @@ from aclnn_server.config import (
     load,
     unknown_variables,
 )
+from aclnn_server.freed_memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from aclnn_server.server import Server
@@ -73,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
         except ConfigError as error:
             raise CommandError(str(error)) from None
         logs.start(config.log_level)
+        keep_freed_memory()
         for told in unknown_variables():
             _LOG.warning("%s", told)
         server = _start(config)

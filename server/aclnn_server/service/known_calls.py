@@ -115,9 +115,10 @@ class KnownCalls:
         executor_id, known, given = found
         layout = known.layout
         step = _run_at_once
-        if not (layout.call.small or _is_waited_for(known.stream_id, following)):
+        kept = layout.call
+        if not (kept.small or kept.waited or _is_waited_for(known.stream_id, following)):
             step = _queue_run
-        elif quick and not layout.call.quick:
+        elif quick and not kept.quick:
             return None
         ran = step(call, known.session, executor_id, layout, given, known.workspace)
         return None if ran is None else (_planned(executor_id, layout.planned), ran)

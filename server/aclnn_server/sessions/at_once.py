@@ -60,9 +60,11 @@ class KnownCall:
     def of(cls, executor: Executor, context: Context) -> KnownCall | None:
         """The call of an executor, if others like it can be run at once."""
         slots = executor.slots
+        returned = [slot.tensor.spec.storage_bytes for slot in slots if slot.returned]
         if (
             not context.device.shares_plans
-            or not (is_small(executor) or _is_in_buffers(executor))
+            or not (is_small(executor) or returned or _is_in_buffers(executor))
+            or sum(returned) > context.limits.bulk_bytes
             or executor.shaped_by_data
             or any(slot.parameter.kind is Kind.TENSOR_LIST for slot in slots)
             or any(slot.parameter.output and slot.tensor.data is not None for slot in slots)
@@ -74,7 +76,7 @@ class KnownCall:
             len(executor.arguments),
             tuple((slot.argument, slot.tensor.spec.storage_bytes) for slot in slots),
             sum(slot.tensor.spec.storage_bytes for slot in slots if slot.tensor.buffer_id is None),
-            any(slot.returned for slot in slots),
+            bool(returned),
             is_small(executor),
         )
 
