@@ -36,7 +36,7 @@ test: lint ## Run lint, then every test but those of `make chaos` and `make test
 	$(PYTEST) --ignore tests/cpp --ignore tests/chaos --ignore tests/torch_npu
 	$(MAKE) --no-print-directory test-cpp test-node
 
-chaos: $(DEV) ## Break connections, kill servers and clients, run out of memory: half a minute; CHAOS_LONG=1 for an hour
+chaos: $(DEV) ## Break connections, kill servers and clients, run out of memory: half a minute; CHAOS_LONG=1 for a quarter of an hour
 	$(PYTEST) tests/chaos
 
 SOAK_SECONDS ?= 1800

@@ -1,4 +1,4 @@
-"""How much of the chaos: half a minute with ``make chaos``, an hour with ``CHAOS_LONG=1``."""
+"""How much of the chaos: half a minute with ``make chaos``, a quarter of an hour with ``CHAOS_LONG=1``."""
 
 from __future__ import annotations
 
