@@ -58,6 +58,11 @@ class World:
         self.stubs = Stubs(self.channel)
         self.gates = 0
 
+    def advance(self, seconds: float) -> None:
+        """Lets time pass, when all calls are over: leases begin anew then, which clients do not see."""
+        until(lambda: self.server._service.open_submit_calls == 0)
+        self.clock.advance(seconds)
+
     def close(self) -> None:
         self.backend.gates.open_all()
         self.channel.close()
@@ -139,9 +144,7 @@ class Schedules(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((20.0, 41.0, 61.0)))
     def time_passes(self, seconds: float) -> None:
         clock = self.world.clock
-        # A lease begins anew when a call has ended, which the server notes when its client has the answer.
-        until(lambda: self.world.server._service.open_submit_calls == 0)
-        clock.advance(seconds)
+        self.world.advance(seconds)
         self.world.server.registry.reap()
         for client in list(self.all):
             if clock.now - client.model.seen > LEASE:
@@ -305,7 +308,7 @@ class Schedules(RuleBasedStateMachine):
         for client in [*self.all, *self.zombies]:
             if client.gate:
                 self.world.backend.gates[client.gate].open()
-        self.world.clock.advance(LEASE + 1)
+        self.world.advance(LEASE + 1)
         registry = self.world.server.registry
         until(lambda: registry.reap() >= 0 and not any(self.world.stubs.usage().values()))
         self.world.backend.check_clean()

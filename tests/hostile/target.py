@@ -1,13 +1,14 @@
 """What is fuzzed: the decoders of the wire, and batches of Submit applied in this process, without gRPC.
 
 Called with any bytes, it raises only where something is wrong: a decoder that reads a message otherwise than
-protobuf's classes do, an error that no request may bring about, memory or a context that stays.
+protobuf's classes do, a call that is recognised and answered otherwise than one that is planned, an error
+that no request may bring about, memory or a context that stays.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from types import TracebackType
@@ -21,6 +22,7 @@ from aclnn.v1 import device_service_pb2 as pb
 from aclnn_server.config import ServerConfig
 from aclnn_server.operators.catalogue import operators
 from aclnn_server.server import Server
+from aclnn_server.service.known_calls import KnownCalls
 from aclnn_server.service.submit import OpenSubmit
 from aclnn_server.sessions.tenants import ANYONE
 from tests.hostile.arguments import BUFFER, BUFFER_BYTES, call_of
@@ -43,7 +45,20 @@ DECODERS: tuple[Callable[[bytes], Any], ...] = (
 NEVER = 1 << 62
 
 
-class Target:
+class _Forgetful(KnownCalls):
+    """Knows no call, so that each is decoded, checked and planned."""
+
+    def run(self, *_: object, **__: object) -> None:
+        return None
+
+    def run_again(self, *_: object, **__: object) -> None:
+        return None
+
+    def remember(self, *_: object) -> None:
+        pass
+
+
+class _Side:
     """A server that nobody can connect to, and a context of it."""
 
     def __init__(self) -> None:
@@ -54,14 +69,47 @@ class Target:
             client_context_rate=0.0,
             context_rate=0.0,
         )
-        self._server = Server(config)
+        self.server = Server(config)
+        self.calls = self.server._service._submit_calls
         self._held = ExitStack()
+
+    def open(self) -> None:
+        """Opens a context, with a buffer."""
+        self.context = self.server.registry.create_context(None, 60.0)
+        first = wire.RawBatch(self.context.id, 0, ())
+        begun = self.calls.begun(first, ANYONE, lambda: False, lambda _: True)
+        self._submit: OpenSubmit = self._held.enter_context(begun)
+        self.apply(wire.split_request(batch_of(_BUFFER)))
+
+    def apply(self, batch: wire.RawBatch) -> pb.SubmitResponse | AclnnError:
+        """Applies a batch as a message that has arrived."""
+        try:
+            begun = self._submit.begin(batch)
+            return pb.SubmitResponse.FromString(begun if isinstance(begun, bytes) else begun())
+        except AclnnError as error:
+            return error
+
+    def close(self) -> None:
+        """Ends the context; nothing of it may be left."""
+        self._held.close()
+        self.server.registry.destroy_context(self.context)
+        left = {kind: count for kind, count in asdict(self.server.registry.usage).items() if count}
+        assert not left, left
+
+
+class Target:
+    """Two servers, whose answers are equal: one recognises calls by their bytes, and one does not."""
+
+    def __init__(self) -> None:
+        self._sides = _Side(), _Side()
+        self._sides[1].calls._applier.known = _Forgetful()
         self._inputs = 0
         self.results = self.refused = 0
         """Commands that were answered, and those of them that were answered with an error."""
 
     def __enter__(self) -> Self:
-        self._open()
+        for side in self._sides:
+            side.open()
         return self
 
     def __exit__(
@@ -70,8 +118,9 @@ class Target:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._close()
-        self._server.stop(0)
+        for side in self._sides:
+            side.close()
+            side.server.stop(0)
 
     def __call__(self, data: bytes) -> None:
         """Takes one input.
@@ -86,46 +135,53 @@ class Target:
         except DecodeError:
             return
         self._inputs += 1
-        if self._inputs % INPUTS == 0 or self._context.closed:
-            self._close()
-            self._open()
+        if self._inputs % INPUTS == 0:
+            for side in self._sides:
+                side.close()
+                side.open()
         self._apply(batch, data)
 
     def _apply(self, batch: wire.RawBatch, sent: bytes) -> None:
         # The client's own numbers now and then; else the next, so that quick commands are applied at once.
         numbered = batch.sequence % 8 != 7
         if numbered:
-            number: int = self._context.batches._applied
-            batch = replace(batch, sequence=number + 1, acknowledged=number)
-        try:
-            begun = self._submit.begin(batch)
-            answer = pb.SubmitResponse.FromString(begun if isinstance(begun, bytes) else begun())
-        except AclnnError as error:
+            last: int = self._sides[0].context.batches._applied
+            batch = replace(batch, sequence=last + 1, acknowledged=last)
+        answer, plain = (side.apply(batch) for side in self._sides)
+        if isinstance(answer, AclnnError):
             if numbered:
-                raise
-            check_error(error, sent)
+                raise answer
+            check_error(answer, sent)
+            assert str(answer) == str(plain)
             return
+        assert isinstance(plain, pb.SubmitResponse), plain
         assert not numbered or len(answer.results) == len(batch.commands)
-        for result in answer.results:
+        for result, other in zip(answer.results, plain.results, strict=True):
             assert result.WhichOneof("result") is not None
             self.results += 1
             if result.HasField("error"):
                 self.refused += 1
                 check_in_band(result.error, sent)
+            assert _steady(result) == _steady(other), f"{result} otherwise {other}"
 
-    def _open(self) -> None:
-        self._context = self._server.registry.create_context(None, 60.0)
-        calls = self._server._service._submit_calls
-        first = wire.RawBatch(self._context.id, 0, ())
-        begun = calls.begun(first, ANYONE, lambda: False, lambda _: True)
-        self._submit: OpenSubmit = self._held.enter_context(begun)
-        self._apply(wire.split_request(batch_of(_BUFFER)), b"")
 
-    def _close(self) -> None:
-        self._held.close()
-        self._server.registry.destroy_context(self._context)
-        left = {kind: count for kind, count in asdict(self._server.registry.usage).items() if count}
-        assert not left, left
+_CHANGING = {
+    "attach_shared_memory": ("path", "secret"),
+    "create_stream": ("stream_id", "context_id"),
+    "execute": ("timing",),
+    "get_event_elapsed_time": ("elapsed_ns",),
+    "query_event": ("complete",),
+    "query_stream": ("complete", "timing"),
+}
+"""Fields of results that may be others at each run."""
+
+
+def _steady(result: pb.Result) -> bytes:
+    """A result without what may be another at each run."""
+    kind = result.WhichOneof("result")
+    for field in _CHANGING.get(kind or "", ()):
+        getattr(result, kind or "").ClearField(field)
+    return result.SerializeToString(deterministic=True)
 
 
 _BUFFER = pb.MallocRequest(buffer_id=BUFFER, bytes=BUFFER_BYTES)
@@ -194,6 +250,11 @@ def batch_of(*requests: Message) -> bytes:
     return pb.SubmitRequest(commands=commands).SerializeToString()
 
 
+def joined(commands: Sequence[bytes]) -> bytes:
+    """A batch of encoded commands."""
+    return b"".join(wire.field_head(pb.SubmitRequest, "commands", len(c)) + c for c in commands)
+
+
 def seeds() -> Iterator[bytes]:
     """Batches that are right: both phases of each operator, and what moves bytes."""
     yield batch_of(
@@ -222,8 +283,7 @@ def changed(data: bytes, choose: random.Random, change: Callable[[bytes], bytes]
     if choose.random() < 0.1:
         commands.insert(choose.randint(0, len(commands)), choose.choice(commands))
     head = pb.SubmitRequest(sequence=batch.sequence, acknowledged=batch.acknowledged)
-    body = b"".join(wire.field_head(pb.SubmitRequest, "commands", len(c)) + c for c in commands)
-    return head.SerializeToString() + body
+    return head.SerializeToString() + joined(commands)
 
 
 def spoilt(data: bytes, choose: random.Random) -> bytes:

@@ -286,8 +286,11 @@ def _bytes_of(layouts: Sequence[_Layout]) -> int:
 def _read(command: bytes | memoryview) -> raw_pb2.RawCommand | None:
     """A command, its arguments still encoded; ``None`` where it is none, which who decodes it will tell."""
     try:
+        size, begin = wire.read_varint(command, 1)
+        if begin + size != len(command):  # of several in one, the last counts
+            return None
         return raw_pb2.RawCommand.FromString(bytes(command))
-    except DecodeError:
+    except (DecodeError, wire.OtherForm):
         return None
 
 
@@ -327,7 +330,7 @@ _BUFFER, _RETURNED = _Stored.BUFFER, _Stored.RETURNED
 
 def _place(encoded: bytes) -> tuple[int, int] | None:
     """Reads a buffer's id, and the offset in it if there is one."""
-    if len(encoded) == 1:
+    if len(encoded) == 1 and encoded[0] < 128:
         return encoded[0], 0
     try:
         buffer_id, position = wire.read_varint(encoded, 0)
