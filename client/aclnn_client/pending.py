@@ -180,17 +180,17 @@ class Pending:
             self._into[:] = data
         self._into = None
 
-    def finish(self) -> None:
-        """Tells everyone who waits that the result is there."""
+    def finish(self) -> list[Callable[[], None]]:
+        """Notes that the result is there; gives what is to be called back."""
         self.done = True
         self._parts, self._into = (), None
-        if self.error is None:
-            self.on_error = None  # it may refer to who refers to this: a cycle that is found late
-        elif self.on_error is not None:
+        if self.error is not None and self.on_error is not None:
             self.on_error(self)
         callbacks, self._callbacks = self._callbacks, None
-        for callback in callbacks or ():
-            callback()
+        return callbacks or _NONE
+
+
+_NONE: list[Callable[[], None]] = []
 
 
 CONTEXT = ""

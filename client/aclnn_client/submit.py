@@ -42,10 +42,9 @@ LINGERING_COMMANDS = 64
 class _Follower:
     """A thread that waits while another one reads."""
 
-    __slots__ = ("goal", "promoted", "thread", "wake")
+    __slots__ = ("promoted", "thread", "wake")
 
-    def __init__(self, goal: Pending) -> None:
-        self.goal = goal
+    def __init__(self) -> None:
         self.thread = threading.get_ident()
         self.promoted = False
         """Whether it is to read now."""
@@ -253,7 +252,7 @@ class Submitter:
             lead = self._take_lead()
             self._flush(wait=lead)
             if not lead:
-                follower = _Follower(pending)
+                follower = _Follower()
                 self._followers[follower] = None
                 pending.call_when_done(lambda: self._release(follower))
         if follower is None or self._follow(follower, limit):
@@ -353,17 +352,14 @@ class Submitter:
 
     def _take(self, answer: wire.RawAnswer) -> None:
         """Hands out the results of one request."""
-        answered = []
+        answered: deque[Pending] = deque()
         left, results = len(answer.results), iter(answer.results)
         while left:
-            pending = self._awaiting.popleft()
-            pending.read(results)
-            answered.append(pending)
-            left -= pending.commands
+            answered.append(self._awaiting.popleft())
+            answered[-1].read(results)
+            left -= answered[-1].commands
         with self._lock:
-            for pending in answered:
-                self._outstanding_bytes -= pending.weight
-                pending.finish()
+            self._finish(answered)
             if self._exchanging:  # what was submitted meanwhile could not be sent
                 self._exchanging = False
                 self._flush()
@@ -373,13 +369,30 @@ class Submitter:
         with self._lock:
             if self._broken is None:
                 self._broken = error
-            for pending in (*self._awaiting, *self._outbox, self._end):
-                if not pending.done:
-                    pending.error = _another(self._broken)
-                    pending.finish()
+            left = (*self._awaiting, *self._outbox, self._end)
+            ended = deque(_failed(each, self._broken) for each in left if not each.done)
+            del left
             self._awaiting.clear()
             self._outbox.clear()
+            self._finish(ended)
             self._outstanding_bytes = self._outbox_commands = 0
+
+    def _finish(self, commands: deque[Pending]) -> None:
+        """Tells everyone who waits for these commands, which are taken away. The lock is held.
+
+        Who is told has the only reference to a failure, and so to what its traceback refers to.
+        """
+        callbacks: deque[Callable[[], None]] = deque()
+        while commands:
+            self._outstanding_bytes -= commands[0].weight
+            callbacks += commands.popleft().finish()
+        while callbacks:
+            callbacks.popleft()()
+
+
+def _failed(pending: Pending, error: AclnnError) -> Pending:
+    pending.error = _another(error)
+    return pending
 
 
 def _another(error: AclnnError) -> AclnnError:
