@@ -12,6 +12,8 @@ from aclnn_client.progress import Progress
 
 WINDOW = 16
 """Chunks of one transfer that are under way at the same time."""
+SMALL_BYTES = 1 << 14
+"""Bytes of an upload up to which to copy them takes less than a request: it goes with what follows."""
 
 
 async def upload(
@@ -26,6 +28,10 @@ async def upload(
         data: the bytes, one-dimensional.
         progress: whether to show a progress bar; it then returns when all has arrived.
     """
+    if 0 < len(data) <= min(SMALL_BYTES, commands.chunk_bytes) and not progress:
+        request = pb.WriteBufferRequest(buffer_id=buffer_id, offset=offset)
+        commands.submit(commands.posted("write_buffer", request, bytes(data)), linger=True)
+        return
     bar = Progress("upload", len(data), shown=progress)
     under_way: deque[tuple[Pending, int]] = deque()
     last: Pending | None = None

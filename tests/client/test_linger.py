@@ -50,6 +50,31 @@ def test_both_phases_and_the_wait_are_one_request(context: Context) -> None:
         assert counts(context)[0] == before + 1
 
 
+@pytest.mark.usefixtures("patient")
+def test_small_uploads_a_call_and_its_result_are_one_request(context: Context) -> None:
+    queue(context, 1)
+    for value in (1.0, 2.0):
+        before, _ = counts(context)
+        array = GRAD * value
+        x = context.tensor(array)
+        array[:] = 7  # is the caller's again
+        out = context.empty((4, 2), "float32")
+        size, executor = ops.aclnnSmoothL1LossBackwardGetWorkspaceSize(x, x, x, 2, 1.0, out)
+        ops.aclnnSmoothL1LossBackward(None, size, executor)
+        x.write(GRAD * 3)  # behind the call
+        assert not out.numpy().any()
+        assert counts(context)[0] == before + 1
+        assert (x.numpy() == 3).all()
+
+
+def test_a_small_upload_that_nothing_follows_is_sent(context: Context) -> None:
+    before, _ = counts(context)
+    context.tensor(GRAD)
+    reached = threading.Event()
+    while counts(context)[0] == before:
+        assert not reached.wait(0.001)
+
+
 def test_a_call_that_nobody_waits_for_is_sent(context: Context) -> None:
     x, out = context.tensor(GRAD), context.empty((4, 2), "float32")
     size, executor = ops.aclnnSmoothL1LossBackwardGetWorkspaceSize(x, x, x, 2, 1.0, out)

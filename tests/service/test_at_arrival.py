@@ -96,6 +96,18 @@ def test_calls_that_took_long_are_made_by_the_pool(
     assert all(POOL in name for name in kernels.threads)
 
 
+def test_a_call_that_took_long_once_stays_with_the_thread_of_the_events(
+    context: Context, kernels: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been the machine; twice in a row it is the call."""
+    quick, slow = 10**12, -1
+    for limit in (quick, quick, quick, slow, quick, slow, slow, slow):
+        monkeypatch.setattr(at_once, "QUICK_NS", limit)
+        context.ops.neg(SMALL)
+    here = [EVENTS in name for name in kernels.threads]
+    assert here == [False, False, True, True, True, True, True, False]
+
+
 def test_repeatable_executors_are_run_there_too(
     context: Context, kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:

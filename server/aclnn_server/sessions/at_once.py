@@ -54,7 +54,15 @@ class KnownCall:
     small: bool
     """Whether it may be run at once also where its caller goes on meanwhile."""
     quick: bool = field(default=False, compare=False)
-    """Whether it was quick when it was last run."""
+    """Whether it was quick when it was last run, or before; one run that took long may be the machine's."""
+    _slow: bool = field(default=False, compare=False)
+    """Whether the last run took long."""
+
+    def note_time(self, took: int) -> None:
+        """Notes how long a run took, in nanoseconds."""
+        slow = took > QUICK_NS
+        self.quick = not slow or (self.quick and not self._slow)
+        self._slow = slow
 
     @classmethod
     def of(cls, executor: Executor, context: Context) -> KnownCall | None:
@@ -184,7 +192,7 @@ def _run_queued(
             tally.note_failure(call.operator, error)
         raise
     took = time.monotonic_ns() - begin
-    call.quick = took <= QUICK_NS
+    call.note_time(took)
     if tally is not None:
         tally.note_run(call.operator, begin - work.queued_ns, 0, took, 0)
 
@@ -332,7 +340,7 @@ def _compute(
             tally.note_failure_at_once(call.operator, error)
         return error if isinstance(error, AclnnError) else context.environment.unexpected(error)
     took = time.monotonic_ns() - begin
-    call.quick = took <= QUICK_NS
+    call.note_time(took)
     if tally is not None and again:
         tally.methods["execute"] += 1
         tally.note_run(call.operator, 0, 0, took, 0)
