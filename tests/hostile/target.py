@@ -7,6 +7,7 @@ that no request may bring about, memory or a context that stays.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,6 +20,7 @@ from google.protobuf.message import DecodeError, Message
 from aclnn import wire
 from aclnn.errors import AclnnError
 from aclnn.v1 import device_service_pb2 as pb
+from aclnn.v1 import operator_service_pb2 as op
 from aclnn_server.config import ServerConfig
 from aclnn_server.operators.catalogue import operators
 from aclnn_server.server import Server
@@ -256,7 +258,7 @@ def joined(commands: Sequence[bytes]) -> bytes:
 
 
 def seeds() -> Iterator[bytes]:
-    """Batches that are right: both phases of each operator, and what moves bytes."""
+    """Batches that are right: each operator, on tensors that travel and on those in a buffer; bytes moved."""
     yield batch_of(
         pb.WriteBufferRequest(buffer_id=BUFFER, total_bytes=4, data=b"abcd"),
         pb.MemsetRequest(buffer_id=BUFFER, offset=4, bytes=4, value=7),
@@ -266,7 +268,24 @@ def seeds() -> Iterator[bytes]:
     for number, name in enumerate(sorted(operators())):
         planned = call_of(operators()[name], random.Random(name))
         planned.executor_id = number + 1
-        yield batch_of(planned, run(number + 1))
+        yield batch_of(planned, run(planned.executor_id))
+        _lay_into_buffer(planned)
+        wait = pb.SynchronizeStreamRequest()
+        yield batch_of(planned, run(planned.executor_id, asynchronous=True), wait)
+        if number % 8 == 0:
+            planned.repeatable = True
+            again = [run(planned.executor_id, asynchronous=True)] * 2
+            yield batch_of(planned, *again, wait, op.DestroyExecutorRequest(executor_id=number + 1))
+
+
+def _lay_into_buffer(planned: op.GetWorkspaceSizeRequest) -> None:
+    """Lets the tensors of a call lie one behind the other in the buffer."""
+    offset = 0
+    for argument in planned.arguments:
+        if argument.HasField("tensor"):
+            size = max(len(argument.tensor.data), 8 * math.prod(argument.tensor.shape))
+            argument.tensor.buffer_id, argument.tensor.buffer_offset = BUFFER, offset
+            offset += -(-size // 64) * 64
 
 
 def changed(data: bytes, choose: random.Random, change: Callable[[bytes], bytes]) -> bytes:
