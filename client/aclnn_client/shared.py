@@ -144,9 +144,11 @@ class SharedMemory:
             The place, and whether it is zeros; ``None``: it is to have memory of the server's.
         """
         # A child of this process shares the pages, but not the right to give them out.
-        if self._refused or size < self.smallest or os.getpid() != self._process:
+        if size < self.smallest or os.getpid() != self._process:
             return None
         with self._lock:
+            if self._refused:
+                return None
             self._reclaim()
             for segment in self._segments:
                 if (found := segment.regions.take(size)) is not None:
