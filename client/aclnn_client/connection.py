@@ -79,6 +79,8 @@ class Connection:
             )
         self._files = read_tls(tls)
         self._answered = False
+        self.made = 1
+        """How often it was made: once more after each break that an open call has noticed."""
         self._channel = Channel(lambda: open_channel(address, self._files))
         channel = cast("grpc.Channel", self._channel)
         self.devices: DeviceServiceStub = DeviceServiceStub(channel)
@@ -187,6 +189,7 @@ class Connection:
 
         if anew:
             self._channel.renew()
+            self.made += 1
         return open_call(self._channel.current, self._metadata, timed=timed)
 
     @property

@@ -30,7 +30,7 @@ from aclnn_client.info import (
 from aclnn_client.opening import Lifetime, Opened, open_context
 from aclnn_client.pending import CONTEXT, EVERYWHERE, Pending, Steps, run
 from aclnn_client.plans import Plans, known_signature
-from aclnn_client.shared import SharedMemory, handle_of
+from aclnn_client.shared import CALL_BYTES, SharedMemory, handle_of
 from aclnn_client.stream import AnyEvent, AnyStream, Event, Stream, synchronizing
 from aclnn_client.submit import Submitter
 from aclnn_client.tensor import AnyTensor, Tensor
@@ -230,6 +230,12 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
         storage = (first + array.size,) if first else array.shape
         spec = TensorSpec(dtype, array.shape, strides, first, storage)
         return self._tensor(spec, self._buffer(self, handle.size, shared=handle))
+
+    @property
+    def inline_bytes(self) -> int:
+        """Bytes of arrays up to which a one-line call carries them itself."""
+        limit = self.commands.inline_bytes
+        return min(limit, CALL_BYTES) if self.shared.possible else limit
 
     @property
     def transport(self) -> str:

@@ -186,7 +186,7 @@ async def _call(
     if len(arrays) < len(given):
         return _single(await _resident(context, form, given, attributes, stream))
     prepared = template(form, signature, arrays, attributes)
-    if prepared.traffic <= context.commands.inline_bytes:
+    if prepared.traffic <= context.inline_bytes:
         known.remember(prepared)
         return _single(await call_inline(context, prepared, arrays, stream))
     return _single(await _large(context, form, arrays, attributes, stream))

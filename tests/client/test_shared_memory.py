@@ -28,9 +28,16 @@ from aclnn_client import Context, aio, connect, mapping, ops
 from aclnn_client.mapping import Mapping
 from aclnn_client.pending import Pending
 from aclnn_client.regions import Regions
-from aclnn_client.shared import SHARED_BYTES, handle_of
+from aclnn_client.shared import (
+    CALL_BYTES,
+    SEGMENT_BYTES,
+    SHARED_BYTES,
+    SharedMemory,
+    handle_of,
+)
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
+from tests.chaos.proxy import Proxy
 
 COUNT = 1 << 18
 VALUES = np.arange(COUNT, dtype=np.float32)
@@ -50,7 +57,71 @@ def context(host: Server) -> Iterator[Context]:
         yield context
 
 
+# --- connections that break -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxy(host: Server) -> Iterator[Proxy]:
+    """A proxy before the server."""
+    with Proxy(host.address) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_a_break_while_it_is_asked_for_is_not_noticed(proxy: Proxy, way: str) -> None:
+    with connect(proxy.address) as context:
+        before = context.usage().bytes
+        proxy.cut_after(**{way: 30})
+        tensor = context.tensor(VALUES)
+        assert tensor.buffer.shared is not None
+        np.testing.assert_array_equal(tensor.numpy(), VALUES)
+        assert [fault.way for fault in proxy.happened] == [way]
+        # Asked for twice, and made once.
+        assert context.usage().bytes - before == SEGMENT_BYTES
+
+
+def test_it_is_asked_for_again_over_the_next_connection(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aclnn_client.connection.CONNECT_SECONDS", 0.2)
+    asked: list[int] = []
+    attach = SharedMemory._attach
+
+    def counted(self: SharedMemory, size: int) -> Any:  # noqa: ANN401
+        asked.append(size)
+        return attach(self, size)
+
+    monkeypatch.setattr(SharedMemory, "_attach", counted)
+    with connect(proxy.address) as context:
+        context.synchronize()
+        proxy.broken = True
+        proxy.cut()
+        for _ in range(3):
+            assert context.empty((COUNT,), "float32").buffer.shared is None
+        assert len(asked) == 1  # then nobody waits for the server any more
+        proxy.broken = False
+        context.synchronize()
+        tensor = context.tensor(VALUES)
+        assert tensor.buffer.shared is not None
+        np.testing.assert_array_equal(tensor.numpy(), VALUES)
+    assert len(asked) == 2
+
+
 # --- without copies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("excess", "shared"), [(0, False), (8, True)])
+def test_arrays_of_a_call_lie_in_it_where_they_are_larger_than_what_it_carries(
+    host: Server, excess: int, shared: bool
+) -> None:
+    x = VALUES[: (CALL_BYTES + excess) // 8]
+    with connect(host.address) as context, connect(host.address, shared_memory=False) as apart:
+        got, other = context.ops.neg(x), apart.ops.neg(x)
+        assert (handle_of(got) is not None) is shared
+        assert handle_of(other) is None
+        assert apart.inline_bytes > context.inline_bytes == CALL_BYTES
+    np.testing.assert_array_equal(got, -x)
+    np.testing.assert_array_equal(other, -x)
 
 
 def test_large_tensors_lie_in_it_without_being_asked_to(context: Context) -> None:
