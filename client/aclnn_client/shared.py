@@ -24,7 +24,7 @@ from aclnn_client.regions import Regions
 SHARED_BYTES = 1 << 14
 """Bytes from which a buffer lies in shared memory without being asked to. Measured: a tensor of 4 to 64 KiB
 that is made and read back takes 0.8 ms there and 1.1 to 1.3 by messages, one of 1 MiB 1.0 and 2.8; to attach
-a segment takes 1.6 ms, once. Smaller ones would save as much, but they are many, each with a place to find."""
+a segment takes 1.6 ms, once. Smaller ones would save as much, but they are many, and each needs a place."""
 CALL_BYTES = 1 << 19
 """Bytes of a one-line call's arrays up to which they go with the call all the same. Measured: with 512 KiB
 1.1 to 1.2 ms, by shared memory 1.3; with 768 KiB 1.6 and 1.3; with 1 MiB 1.7 to 2.2 and 1.3 to 1.4."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from threading import Event
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +11,6 @@ import pytest
 from aclnn import dtypes, wire
 from aclnn.arguments import TensorArgument, encode
 from aclnn.dtypes import DType
-from aclnn.errors import ExecutionFailedError
 from aclnn.signatures import Kind, Parameter
 from aclnn.tensors import TensorSpec
 from aclnn.v1 import device_service_pb2 as pb
@@ -24,78 +20,14 @@ from aclnn_server.config import ServerConfig
 from aclnn_server.operators.catalogue import built_in
 from aclnn_server.operators.definition import Operator
 from aclnn_server.server import Server
-from aclnn_server.service.applying import Applier, Applying
-from aclnn_server.service.calls import Call
 from aclnn_server.service.known_calls import KnownCalls
-from aclnn_server.service.seen_calls import SeenCalls
-from aclnn_server.sessions.context import Context
-from aclnn_server.sessions.streams import Work
 from tests.operators.samples import sample
 from tests.service.requests import floats, inline, number, real, tensor
+from tests.service.submitting import NAME, Submit, loss, refusal, returned, submitting
 
-NAME = "aclnnSmoothL1LossBackward"
 SHAPE = (2, 3)
 QUOTA = 1 << 16
 OPERATORS = list(built_in().values())
-
-
-class Submit:
-    """Batches of one context, served without gRPC."""
-
-    def __init__(self, server: Server, context: Context) -> None:
-        self.server = server
-        self.context = context
-        self.call = Call(server.registry, context, seen=SeenCalls())
-        self.recognised: list[bool] = []
-        """Of each pair of phases, whether it was made at once."""
-        self._ids = itertools.count(1)
-
-    def send(self, *commands: pb.Command) -> list[pb.Result]:
-        batch = pb.SubmitRequest(commands=commands).SerializeToString()
-        answer = self.answer(wire.split_request(batch))
-        return list(pb.SubmitResponse.FromString(answer).results)
-
-    def answer(self, batch: wire.RawBatch) -> bytes:
-        applying = Applying(self.applier, self.call, batch)
-        assert applying.go_on()
-        return applying.answer()
-
-    @property
-    def applier(self) -> Applier:
-        return self.server._service._submit_calls._applier
-
-    def both(
-        self,
-        arguments: Sequence[t.Argument],
-        operator: str = NAME,
-        executor_id: int | None = None,
-        **run: Any,  # noqa: ANN401
-    ) -> tuple[pb.Result, pb.Result]:
-        """Both phases in one batch."""
-        number = next(self._ids) if executor_id is None else executor_id
-        planned, ran = self.send(
-            pb.Command(
-                get_workspace_size=op.GetWorkspaceSizeRequest(
-                    operator=operator, executor_id=number, arguments=arguments
-                )
-            ),
-            pb.Command(execute=op.ExecuteRequest(executor_id=number, **run)),
-        )
-        if planned.WhichOneof("result") == "get_workspace_size":
-            assert planned.get_workspace_size.executor_id == number
-            planned.get_workspace_size.executor_id = 0
-        return planned, ran
-
-    def buffer(self, buffer_id: int, content: bytes) -> None:
-        write = pb.WriteBufferRequest(buffer_id=buffer_id, data=content)
-        malloc = pb.MallocRequest(buffer_id=buffer_id, bytes=len(content))
-        results = self.send(pb.Command(malloc=malloc), pb.Command(write_buffer=write))
-        assert [result.WhichOneof("result") for result in results] == ["malloc", "write_buffer"]
-
-    def read(self, buffer_id: int) -> list[float]:
-        read = pb.ReadBufferRequest(buffer_id=buffer_id, bytes=16)
-        (result,) = self.send(pb.Command(read_buffer=read))
-        return list(np.frombuffer(result.read_buffer.data, np.float32))
 
 
 @pytest.fixture(scope="module")
@@ -106,30 +38,8 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def submit(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Submit]:
-    submitting = Submit(server, server.registry.create_context(0, 60.0))
-    whole = KnownCalls.run
-
-    def run(self: KnownCalls, *arguments: Any, quick: bool) -> tuple[bytes, bytes] | None:  # noqa: ANN401
-        both = whole(self, *arguments, quick=quick)
-        if pb.Command.FromString(bytes(arguments[1])).HasField("get_workspace_size"):
-            submitting.recognised.append(both is not None)
-        return both
-
-    monkeypatch.setattr(KnownCalls, "run", run)
-    yield submitting
-    assert len(submitting.context.executors) == 0
-    server.registry.destroy_context(submitting.context)
-    assert submitting.context.account.used == 0
-
-
-def loss(*x: float, beta: float = 1.0, out: t.Argument | None = None) -> list[t.Argument]:
-    ones = floats(*[1.0] * len(x))
-    return [ones, floats(*x), ones, number(0), real(beta), out or tensor([len(x)])]
-
-
-def returned(result: pb.Result) -> list[float]:
-    (output,) = result.execute.outputs
-    return list(np.frombuffer(output.tensor.data, np.float32))
+    with submitting(server, monkeypatch) as submit:
+        yield submit
 
 
 # --- what is recognised gives the same ---------------------------------------------------------------
@@ -303,155 +213,7 @@ def test_a_repeatable_executor_whose_buffer_was_freed(repeated: Submit) -> None:
     assert again(repeated, op.Binding(argument=1, buffer_id=3)).HasField("execute")
 
 
-def test_large_outputs_that_are_returned_are_made_at_once(
-    submit: Submit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("aclnn_server.sessions.execution.INLINE_BYTES", 0)
-    submit.applier.known = KnownCalls()
-    submit.both(loss(0, 1))
-    assert returned(submit.both(loss(3, 1))[1]) == [1.0, 0.0]
-    assert submit.recognised == [False, True]
-
-
-def test_outputs_that_no_message_can_carry_are_refused_each_time(
-    submit: Submit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(submit.context, "limits", replace(submit.context.limits, message_bytes=0))
-    submit.applier.known = KnownCalls()
-    for _ in range(2):
-        _, ran = submit.both(loss(0, 1))
-        assert refusal(ran) == (
-            "INVALID_PARAMETER",
-            161002,
-            f"{NAME}: gradInput would be returned with 8 bytes; one message carries at most 1: "
-            "give a buffer",
-        )
-    assert submit.recognised == [False, False]
-
-
-# --- large calls that nobody waits for are queued -----------------------------------------------------
-
-
-@pytest.fixture
-def busy(submit: Submit, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Submit, Event]]:
-    """A context for whose calls no size is small, and whose stream stands until the event is set; buffers
-    1 to 3 of four floats."""
-    monkeypatch.setattr("aclnn_server.sessions.execution.INLINE_BYTES", 0)
-    submit.applier.known = KnownCalls()
-    for buffer_id, value in ((1, 0.5), (2, 0.0), (3, 1.0)):
-        submit.buffer(buffer_id, np.full(4, value, np.float32).tobytes())
-    assert large(submit)[1].HasField("execute")
-    submit.send(SYNCHRONIZE)
-    submit.send(pb.Command(write_buffer=pb.WriteBufferRequest(buffer_id=2, data=bytes(16))))
-    go_on = Event()
-    stream = submit.context.default_session.stream
-    stream.enqueue(Work(lambda: None if go_on.wait(30) else pytest.fail("held")), inline=False)
-    yield submit, go_on
-    go_on.set()
-    stream.synchronize()
-
-
-SYNCHRONIZE = pb.Command(synchronize_stream=pb.SynchronizeStreamRequest())
-
-
-def large(submit: Submit, **run: Any) -> tuple[pb.Result, pb.Result]:  # noqa: ANN401
-    """Buffer 2 becomes the gradient at buffer 1's values, of which buffer 3 is the target."""
-    x, target, out = (tensor([4], buffer_id=each) for each in (1, 3, 2))
-    ones = tensor([4], buffer_id=3)
-    return submit.both([ones, x, target, number(0), real(1.0), out], **run)
-
-
-def test_a_large_call_is_queued_behind_what_is_before_it(busy: tuple[Submit, Event]) -> None:
-    submit, go_on = busy
-    context = submit.context
-    assert context.meter is not None
-    before = context.meter.total()
-    planned, ran = large(submit)
-    assert submit.recognised == [False, True]
-    assert ran == pb.Result(execute=op.ExecuteResponse())
-    assert planned.get_workspace_size.workspace_bytes == 0
-    assert context.usage.queued_commands == 2
-    (again,) = submit.send(pb.Command(execute=op.ExecuteRequest(executor_id=2)))
-    assert refusal(again)[:2] == ("EXECUTOR_USED", 200005)
-    free = [pb.Command(free=pb.FreeRequest(buffer_id=each)) for each in (1, 3)]
-    assert [each.WhichOneof("result") for each in submit.send(*free)] == ["free", "free"]
-    go_on.set()
-    assert submit.read(2) == [-0.5] * 4
-    after = context.meter.total()
-    assert after.runs == before.runs + 1
-    assert context.account.used == 16
-
-
-def test_a_large_call_that_is_waited_for_behind_others_is_done_when_it_is_answered(
-    busy: tuple[Submit, Event],
-) -> None:
-    submit, go_on = busy
-    assert large(submit)[1].HasField("execute")
-    go_on.set()
-    assert submit.send(SYNCHRONIZE)[0].HasField("synchronize_stream")
-    assert submit.context.usage.queued_commands == 0
-    assert submit.read(2) == [-0.5] * 4
-
-
-def test_a_queued_call_that_fails_is_told_to_whoever_synchronises(
-    busy: tuple[Submit, Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    submit, go_on = busy
-
-    def fail(*_: object) -> None:
-        raise ExecutionFailedError("on purpose", operator=NAME)
-
-    monkeypatch.setattr(submit.context.device, "run", fail)
-    assert large(submit)[1].HasField("execute")
-    go_on.set()
-    (told,) = submit.send(SYNCHRONIZE)
-    assert refusal(told)[::2] == ("EXECUTION_FAILED", f"{NAME}: on purpose")
-    assert submit.send(SYNCHRONIZE)[0].HasField("synchronize_stream")
-    total = submit.context.meter.total() if submit.context.meter else None
-    assert total is not None
-    assert sum(total.failures.values()) == 1
-
-
-def test_a_queue_that_is_full_refuses_a_known_call(
-    busy: tuple[Submit, Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    submit, _ = busy
-    assert large(submit)[1].HasField("execute")
-    stream = submit.context.default_session.stream
-    monkeypatch.setattr(stream, "_limits", replace(stream._limits, queued_commands=1))
-    planned, ran = large(submit, executor_id=9)
-    assert planned.HasField("get_workspace_size")
-    assert refusal(ran)[:2] == ("LIMIT_EXCEEDED", 207012)
-    assert submit.recognised[-1] is False
-    submit.send(pb.Command(destroy_executor=op.DestroyExecutorRequest(executor_id=9)))
-
-
-def test_a_workspace_of_the_client_is_held_for_a_queued_call(
-    busy: tuple[Submit, Event],
-) -> None:
-    submit, go_on = busy
-    x, target = (tensor([4], buffer_id=each) for each in (1, 3))
-    mean = [x, target, number(1), real(1.0), tensor([], buffer_id=2)]
-    submit.both(mean, "aclnnSmoothL1Loss")  # lends the stream's own
-    submit.buffer(4, bytes(512))
-    used = submit.context.account.used
-    workspace = op.Workspace(buffer_id=4, bytes=512)
-    assert submit.both(mean, "aclnnSmoothL1Loss", workspace=workspace)[1].HasField("execute")
-    assert submit.recognised == [False, False, True]
-    assert submit.send(pb.Command(free=pb.FreeRequest(buffer_id=4)))[0].HasField("free")
-    assert submit.context.account.used == used
-    go_on.set()
-    assert submit.read(2) == [0.125, 0.0, 0.0, 0.0]
-    assert submit.send(SYNCHRONIZE)[0].HasField("synchronize_stream")
-    assert submit.context.account.used == used - 512
-
-
 # --- what is refused is refused as before ------------------------------------------------------------
-
-
-def refusal(result: pb.Result) -> tuple[str, int, str]:
-    error = result.error
-    return error.reason, error.acl_code, error.message
 
 
 def test_a_freed_buffer_and_one_that_is_too_small_are_refused(submit: Submit) -> None:
