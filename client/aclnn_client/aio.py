@@ -252,6 +252,14 @@ class Context(AnyContext[Buffer, Tensor, Stream, Event]):
         """Destroys the context; see :meth:`aclnn_client.Context.close`."""
         await _in_thread(self.close_now)
 
+    async def blocking_call(self, call: Callable[[], T], break_off: Callable[[], None]) -> T:
+        """Makes it in a thread; `break_off` ends it early."""
+        try:
+            return await _in_thread(call)
+        except asyncio.CancelledError:
+            break_off()
+            raise
+
     async def _ask_operator(self, name: str) -> OperatorInfo:
         return await self.operator(name)
 

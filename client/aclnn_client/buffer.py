@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +54,9 @@ class AnyBuffer:
         self.shared = shared
         """Its place in shared memory; ``None`` where it has memory of the server's, and when freed."""
         if shared is None:
-            request = pb.MallocRequest(buffer_id=self.buffer_id, bytes=size)
+            request = pb.MallocRequest(
+                buffer_id=self.buffer_id, bytes=size, uninitialized=not zeroed
+            )
             self._place(request, zeroed=zeroed)
             context.commands.post("malloc", request, hold=True)
         self._freed = False
@@ -136,11 +139,27 @@ class AnyBuffer:
 
     async def put(self, data: memoryview, offset: int, *, progress: bool = False) -> None:
         """Writes bytes, one-dimensional, after queued work that uses the buffer."""
-        if self.shared is None:
-            await upload(self.context.commands, self.buffer_id, offset, data, progress=progress)
-        else:
-            await self.context.commands.ask(self._fence())
+        context = self.context
+        if self.shared is not None:
+            await self.unused()
             self.fill_in(data, offset)
+            return
+        if context.data.takes(len(data)):
+            await self.unused()
+        await self.put_unused(data, offset, progress=progress)
+
+    async def put_unused(self, data: memoryview, offset: int, *, progress: bool = False) -> None:
+        """Writes bytes into memory that is not shared; after :meth:`unused`, where that is needed."""
+        context = self.context
+        if context.data.takes(len(data)):
+            write = partial(context.data.write, self.buffer_id, offset, data, progress=progress)
+            if await context.blocking_call(write, context.data.break_off):
+                return
+        await upload(context.commands, self.buffer_id, offset, data, progress=progress)
+
+    async def unused(self) -> None:
+        """Waits until the server has the buffer, and no work that was queued before uses it."""
+        await self.context.commands.ask(self._fence())
 
     def fill_in(self, data: memoryview, offset: int = 0) -> None:
         """Writes bytes into shared memory, at once."""
@@ -181,6 +200,11 @@ class AnyBuffer:
             await self.settle()
             into[:] = shared.bytes[offset : offset + len(into)].data
             return
+        if (data := self.context.data).takes(len(into)):
+            await self.settle()
+            read = partial(data.read, self.buffer_id, offset, into, progress=progress)
+            if await self.context.blocking_call(read, data.break_off):
+                return
         before, places = self._before()
         await download(
             self.context.commands,

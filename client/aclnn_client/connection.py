@@ -6,6 +6,7 @@ import ipaddress
 import itertools
 import re
 import secrets
+import socket
 import time
 from collections.abc import Callable
 from functools import cached_property
@@ -191,6 +192,27 @@ class Connection:
             self._channel.renew()
             self.made += 1
         return open_call(self._channel.current, self._metadata, timed=timed)
+
+    def dial(self, port: int, timeout: float) -> socket.socket:
+        """Connects to another port of the server's host, with TLS where calls have it.
+
+        Args:
+            port: number.
+            timeout: seconds that any step may take.
+
+        Raises:
+            OSError: nobody is there, or it is not whom TLS is to lead to.
+        """
+        host = target_of(self.address)[1]
+        connection = socket.create_connection((host, port), timeout)
+        if self._files is None:
+            return connection
+        try:
+            name = self._files.server_name or host
+            return self._files.verifying().wrap_socket(connection, server_hostname=name)
+        except BaseException:
+            connection.close()
+            raise
 
     @property
     def channel(self) -> grpc.Channel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -19,6 +19,7 @@ from aclnn_client import arrays, specs
 from aclnn_client.arrays import Array, ArrayLike, DTypeLike, tight
 from aclnn_client.buffer import AnyBuffer, Buffer
 from aclnn_client.commands import Commands
+from aclnn_client.data_connection import DataConnection
 from aclnn_client.info import (
     OperatorInfo,
     ServerInfo,
@@ -86,6 +87,8 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
         )
         """Memory that it shares with a server on this machine."""
         self.commands.returned = self.shared.returned
+        self.data = DataConnection(connection, opened.context_id, self.commands, timeout)
+        """Connection that large transfers take."""
         self.default_stream: StreamT = self._stream(self, opened.stream_id, default=True)
         """Stream of the calls that name none."""
         self.plans = Plans()
@@ -168,6 +171,10 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
         """Runs a coroutine of this package: to its end, or for asyncio as an awaitable."""
         raise NotImplementedError
 
+    async def blocking_call(self, call: Callable[[], T], break_off: Callable[[], None]) -> T:
+        """Makes a call that blocks: here, or for asyncio in a thread, where `break_off` ends it early."""
+        return call()
+
     @cached_property
     def ops(self) -> Operators:
         """Operators in one line: arrays in, array out; see :class:`~aclnn_client.oneline.Operators`."""
@@ -177,6 +184,7 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
 
     def close_now(self) -> None:
         """Destroys the context on the server, with all that it holds, and ends the connection."""
+        self.data.close()
         self._lifetime.end()
         self.shared.give_up()
 
@@ -204,27 +212,49 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
         self, array: ArrayLike, dtype: DTypeLike = None, *, progress: bool = False
     ) -> TensorT:
         """What the twins' ``tensor`` does."""
-        spec, storage = describe(arrays.as_array(array, dtype))
-        tensor = self.uninitialized(spec)
-        if tensor.buffer.shared is not None:
-            tensor.buffer.fill_in(storage.data)
-        else:
-            await tensor.buffer.put(storage.data, 0, progress=progress)
+        [tensor] = await self._upload_all([arrays.as_array(array, dtype)], progress=progress)
         return tensor
+
+    async def _upload_all(self, given: Sequence[Array], *, progress: bool = False) -> list[TensorT]:
+        described = [describe(array) for array in given]
+        tensors = [self.uninitialized(spec) for spec, _ in described]
+        filled = [
+            (tensor.buffer, each[1].data) for tensor, each in zip(tensors, described, strict=True)
+        ]
+        direct = [
+            buffer for buffer, data in filled if not buffer.shared and self.data.takes(len(data))
+        ]
+        if direct:
+            await direct[-1].unused()  # they are made in order
+        for buffer, data in filled:
+            if buffer.shared is not None:
+                buffer.fill_in(data)
+            else:
+                await buffer.put_unused(data, 0, progress=progress)
+        return tensors
 
     def uninitialized(self, spec: TensorSpec) -> TensorT:
         """Allocates a tensor that is to be written as a whole: what it holds before may be anything."""
         size = max(1, spec.storage_bytes)
         return self._tensor(spec, self._buffer(self, size, zeroed=False))
 
-    async def present(self, array: Array) -> TensorT:
-        """The tensor that an array is a view of, where it is one of shared memory; else it is uploaded."""
+    async def present(self, given: Sequence[Array]) -> list[TensorT]:
+        """The tensors that arrays are views of, where these are of shared memory; else they are uploaded."""
+        shared = [self._presented(array) for array in given]
+        uploaded = await self._upload_all(
+            [tight(array) for array, there in zip(given, shared, strict=True) if there is None]
+        )
+        rest = iter(uploaded)
+        return [next(rest) if there is None else there for there in shared]
+
+    def _presented(self, array: Array) -> TensorT | None:
+        """The tensor that an array is a view of, where it is one of this context's shared memory."""
         handle = handle_of(array)
         if handle is None or handle.owner is not self.shared.key or handle.freed:
-            return await self.upload(tight(array))
+            return None
         start = array.__array_interface__["data"][0] - handle.mapping.address - handle.start
         if start % array.itemsize or not array.flags.c_contiguous or not array.size:
-            return await self.upload(tight(array))
+            return None
         dtype, first = arrays.data_type(array.dtype), start // array.itemsize
         strides = contiguous_strides(array.shape)
         storage = (first + array.size,) if first else array.shape
@@ -239,9 +269,12 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
 
     @property
     def transport(self) -> str:
-        """How large tensors get to the server: ``"shared memory"``, ``"unix socket"`` or ``"tcp"``."""
+        """How large tensors get to the server: by ``"shared memory"``, over a ``"data connection"``, or in
+        messages over a ``"unix socket"`` or ``"tcp"``."""
         if self.shared.in_use:
             return "shared memory"
+        if self.data.in_use:
+            return "data connection"
         return "unix socket" if self.address.startswith("unix:") else "tcp"
 
     async def _new_stream(self) -> StreamT:

@@ -216,7 +216,7 @@ async def _large(
     stream: AnyStream,
 ) -> list[Array]:
     """Upload, both phases and download in one flight: for large arrays."""
-    inputs = [await context.present(array) for array in arrays]
+    inputs = await context.present(arrays)
     outputs = await _run(context, form, inputs, attributes, stream, wait=False)
     for tensor in inputs:
         if tensor.buffer.shared is None:  # else others may have it, and it goes with its last view

@@ -92,6 +92,15 @@ class TlsFiles:
                 ) from None
         return context
 
+    def verifying(self) -> ssl.SSLContext:
+        """What Python's ssl connects with where it is to check the server's certificate."""
+        context = self.context()
+        if self._roots is None:
+            context.load_default_certs()
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.check_hostname = True
+        return context
+
 
 def anonymous_context() -> ssl.SSLContext:
     """A client's side of TLS that shows nothing and checks nothing, to learn what a server answers."""

@@ -163,7 +163,7 @@ async def place(context: _Context, value: object, name: str) -> object:
         return value
     array = as_array(value, parameter=name)
     limit = min(INLINE_BYTES, context.commands.inline_bytes // 8)
-    return tight(array) if array.nbytes <= limit else await context.present(array)
+    return tight(array) if array.nbytes <= limit else (await context.present([array]))[0]
 
 
 def _context_of(operator: str, arguments: Sequence[object], context: _Context | None) -> _Context:

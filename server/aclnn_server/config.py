@@ -77,6 +77,11 @@ class ServerConfig:
         "DIR that clients see too, for the socket where they get shared memory; without it that of "
         "--listen unix:PATH, else /dev/shm",
     )
+    data_port: str = _setting(
+        "auto",
+        "port of data connections, which large writes and reads take; auto: any that is free, where only "
+        "this machine can reach --listen, else none; off: none",
+    )
     max_message_bytes: int = _setting(Limits.message_bytes, "bytes of one message")
     max_tensor_bytes: int = _setting(Limits.tensor_bytes, "bytes of one tensor's storage")
     max_context_bytes: int = _setting(Limits.context_bytes, "bytes of device memory of one context")

@@ -14,9 +14,10 @@ from grpc_channelz.v1 import channelz
 from grpc_reflection.v1alpha import reflection
 
 from aclnn import __version__
+from aclnn_server.access.data import DATA_CONNECTION, open_data_port, port_of
 from aclnn_server.access.entrance import Entrance
 from aclnn_server.access.listening import ListenError
-from aclnn_server.access.sharing import features, open_handover
+from aclnn_server.access.sharing import SHARED_MEMORY, open_handover
 from aclnn_server.backends import open_backend
 from aclnn_server.backends.base import Backend
 from aclnn_server.config import ConfigError, ServerConfig
@@ -35,6 +36,7 @@ from aclnn_server.service.pools import FairPool
 from aclnn_server.service.rpc import SERVICES, WAITING_CALLS, Service
 from aclnn_server.service.server_calls import ServerCalls
 from aclnn_server.sessions.batches import KeptAnswers
+from aclnn_server.sessions.data_port import DataPort
 from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.handover import Handover
 from aclnn_server.sessions.meters import Meters
@@ -83,23 +85,32 @@ class Server:
         """
         self.config = config = config or ServerConfig()
         check_metrics_address(config)
+        port_of(config)
         self._entrance = Entrance(config, lambda tenant: self.registry.evict(tenant), clock)
         self.backend = backend or open_backend(config.backend, **_backend_options(config))
         self._workers = Workers(config.workers or Machine().processors())
         meters = Meters() if config.metering else None
         kept = KeptAnswers(config.max_kept_bytes)
         self._handover = Handover()
+        self._data_port = DataPort()
         spans = open_spans() if config.tracing else None
         traces = None if spans is None else spans[0]
         self._span_provider = None if spans is None else spans[1]
         environment = Environment(
-            config.limits, self._workers, clock, unexpected, meters, kept, self._handover, traces
+            config.limits,
+            self._workers,
+            clock,
+            unexpected,
+            meters,
+            kept,
+            self._handover,
+            data_port=self._data_port,
+            traces=traces,
         )
+        self._blocks = environment.blocks
         arrivals = Arrivals(config.context_rate, config.client_context_rate, clock)
         self.registry = Registry(self.backend.devices, environment, arrivals)
-        self._server_calls = ServerCalls(
-            config, self.backend, self.registry, lambda: features(self._handover)
-        )
+        self._server_calls = ServerCalls(config, self.backend, self.registry, self._features)
         self._sources = Sources(
             config,
             self.backend,
@@ -168,6 +179,7 @@ class Server:
         try:
             self._port = self._entrance.open(self._grpc)
             open_handover(self._handover, self.config, self.backend)
+            open_data_port(self._data_port, self.config, self._entrance, self._service.in_hand)
         except ListenError:
             self.stop(0)
             raise
@@ -183,6 +195,11 @@ class Server:
         self._reaper.start()
         _LOG.info("listening on %s", self.address)
         return self
+
+    def _features(self) -> list[str]:
+        """Names of the optional features that are offered."""
+        offered = {SHARED_MEMORY: self._handover.path, DATA_CONNECTION: self._data_port.number}
+        return [name for name, there in offered.items() if there]
 
     @property
     def address(self) -> str:
@@ -239,6 +256,7 @@ class Server:
         self._grpc.stop(FLUSH_SECONDS).wait()
         self.registry.close()
         self._handover.close()
+        self._data_port.close()
         self._workers.stop()
         self._threads.shutdown()
         self._service.close()
@@ -272,6 +290,7 @@ class Server:
         while not self._stopping.wait(pause):
             try:
                 ended = self.registry.reap()
+                self._blocks.release_old()
                 silent = self._threads.break_off_silent() + self._service.break_off_silent()
             except Exception as error:  # one context that cannot end must not keep all others
                 unexpected(error)

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from aclnn.v1 import device_service_pb2 as pb
 from aclnn_client import (
     AclnnError,
     HandleNotFoundError,
@@ -22,6 +24,8 @@ from aclnn_client import (
     connect,
     server_info,
 )
+from aclnn_client.connection import Connection
+from aclnn_client.data_connection import DATA_BYTES
 from aclnn_server.config import ConfigError, ServerConfig
 from aclnn_server.server import Server
 from tests.access.conftest import HERE, Start, TokenFile
@@ -112,6 +116,57 @@ def test_large_transfers_and_all_ways_of_calling(serve: Serve, trusting: Trustin
         buffer.write(bytes(range(256)) * (5 << 12))
         assert bytes(buffer.read()) == bytes(range(256)) * (5 << 12)
         assert context.operators()
+
+
+def test_data_connections_are_encrypted_too(
+    serve: Serve, trusting: Trusting, authority: Authority
+) -> None:
+    server = serve(shared_memory=False, data_port="auto", tls_client_ca=authority.certificate)
+    own = authority.issue("client", ("client",))
+    values = np.arange(DATA_BYTES, dtype=np.float32)
+    with connect(server.address, tls=trusting(own)) as context:
+        np.testing.assert_array_equal(context.tensor(values).numpy(), values)
+        assert context.transport == "data connection"
+        answer = context._connection.call(
+            context._connection.devices.AttachDataConnection,
+            pb.AttachDataConnectionRequest(context_id=context._context_id),
+            doing="asking",
+        )
+        # Who does not speak TLS, or shows no certificate, is not asked for the secret.
+        for tls in (None, trusting()):
+            assert not let_in(server, answer, tls)
+
+
+def let_in(server: Server, answer: pb.AttachDataConnectionResponse, tls: Tls | None) -> bool:
+    """Whether a client who knows the secret gets a data connection."""
+    connection = Connection(server.address, token=None, tls=tls, timeout=None)
+    try:
+        with connection.dial(answer.port, PATIENCE) as dialled:
+            dialled.sendall(answer.secret)
+            return dialled.recv(1) == b"\1"
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def test_a_data_connection_goes_to_no_other_server(
+    serve: Serve, trusting: Trusting, stranger: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(shared_memory=False)
+    impostor = serve(stranger.issue("impostor", HERE), shared_memory=False)
+    real = Connection.dial
+    monkeypatch.setattr(
+        Connection,
+        "dial",
+        lambda self, port, timeout: real(self, impostor._data_port.number, timeout),
+    )
+    with connect(server.address, tls=trusting()) as context:
+        values = np.arange(DATA_BYTES, dtype=np.float32)
+        np.testing.assert_array_equal(context.tensor(values).numpy(), values)
+        assert context.transport == "tcp"
+        with pytest.raises(ssl.SSLCertVerificationError):
+            context._connection.dial(0, PATIENCE)
 
 
 def test_tls_over_a_socket_file(

@@ -99,6 +99,8 @@ SUBMIT = [
     "attach_shared_memory",
     "detach_shared_memory",
     "renew_context",
+    "attach_data_connection",
+    "detach_data_connection",
 ]
 
 
@@ -332,9 +334,14 @@ GOLDEN: list[tuple[str, Message, str]] = [
     (
         "MallocRequest",
         device.MallocRequest(
-            context_id="c", buffer_id=1, bytes=2**32, segment_id=2, segment_offset=64
+            context_id="c",
+            buffer_id=1,
+            bytes=2**32,
+            segment_id=2,
+            segment_offset=64,
+            uninitialized=True,
         ),
-        "0a0163100118808080801020022840",
+        "0a01631001188080808010200228403001",
     ),
     ("MallocResponse", device.MallocResponse(buffer_id=1), "0801"),
     ("FreeRequest", device.FreeRequest(context_id="c", buffer_id=1), "0a01631001"),
@@ -389,6 +396,21 @@ GOLDEN: list[tuple[str, Message, str]] = [
         device.DetachSharedMemoryRequest(context_id="c", segment_id=1),
         "0a01631001",
     ),
+    (
+        "AttachDataConnectionRequest",
+        device.AttachDataConnectionRequest(context_id="c"),
+        "0a0163",
+    ),
+    (
+        "AttachDataConnectionResponse",
+        device.AttachDataConnectionResponse(port=50052, secret=b"\1\2"),
+        "088487031202" + "0102",
+    ),
+    (
+        "DetachDataConnectionRequest",
+        device.DetachDataConnectionRequest(context_id="c"),
+        "0a0163",
+    ),
     # DeviceService: events
     ("CreateEventRequest", device.CreateEventRequest(context_id="c", event_id=1), "0a01631001"),
     ("CreateEventResponse", device.CreateEventResponse(event_id=1), "0801"),
@@ -437,7 +459,7 @@ GOLDEN: list[tuple[str, Message, str]] = [
         """
         0a01631001180222020a002202120022021a002202220022022a002202320022023a002202420022024a
         002202520022025a002202620022026a002202720022027a00220382010022038a010022039201002203
-        9a01002203a201002203aa01002203b201002203ba0100
+        9a01002203a201002203aa01002203b201002203ba01002203c201002203ca0100
         """,
     ),
     (
@@ -446,7 +468,7 @@ GOLDEN: list[tuple[str, Message, str]] = [
         """
         080112020a001202120012021a001202220012022a001202320012023a001202420012024a0012025200
         12025a001202620012026a001202720012027a00120382010012038a0100120392010012039a01001203
-        a201001203aa01001203b201001203ba01001203c20100
+        a201001203aa01001203b201001203ba01001203c201001203ca01001203d20100
         """,
     ),
 ]

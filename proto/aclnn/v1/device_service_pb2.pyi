@@ -704,6 +704,7 @@ class MallocRequest(_message.Message):
     BYTES_FIELD_NUMBER: _builtins.int
     SEGMENT_ID_FIELD_NUMBER: _builtins.int
     SEGMENT_OFFSET_FIELD_NUMBER: _builtins.int
+    UNINITIALIZED_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     """Context to allocate in. May be empty inside Submit."""
     buffer_id: _builtins.int
@@ -714,6 +715,10 @@ class MallocRequest(_message.Message):
     """Segment of shared memory to place it in, where no other buffer lies. 0: ordinary device memory."""
     segment_offset: _builtins.int
     """Bytes from the start of the segment; a multiple of 64. Only with segment_id."""
+    uninitialized: _builtins.bool
+    """Whether it may hold what buffers of the context have held before, as of a client that writes all of it
+    first. Otherwise it is zeros; in a segment it is always what the client sees there.
+    """
     def __init__(
         self,
         *,
@@ -722,10 +727,11 @@ class MallocRequest(_message.Message):
         bytes: _builtins.int = ...,
         segment_id: _builtins.int = ...,
         segment_offset: _builtins.int = ...,
+        uninitialized: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer_id", b"buffer_id", "bytes", b"bytes", "context_id", b"context_id", "segment_id", b"segment_id", "segment_offset", b"segment_offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer_id", b"buffer_id", "bytes", b"bytes", "context_id", b"context_id", "segment_id", b"segment_id", "segment_offset", b"segment_offset", "uninitialized", b"uninitialized"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1488,6 +1494,93 @@ class DetachSharedMemoryResponse(_message.Message):
 Global___DetachSharedMemoryResponse: _TypeAlias = DetachSharedMemoryResponse  # noqa: Y015
 
 @_typing.final
+class AttachDataConnectionRequest(_message.Message):
+    """Asks for a data connection."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    """Context of its buffers. May be empty inside Submit."""
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AttachDataConnectionRequest: _TypeAlias = AttachDataConnectionRequest  # noqa: Y015
+
+@_typing.final
+class AttachDataConnectionResponse(_message.Message):
+    """Where to make it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PORT_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    port: _builtins.int
+    """Port of the host that serves this call."""
+    secret: _builtins.bytes
+    """What to send there; good once."""
+    def __init__(
+        self,
+        *,
+        port: _builtins.int = ...,
+        secret: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["port", b"port", "secret", b"secret"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AttachDataConnectionResponse: _TypeAlias = AttachDataConnectionResponse  # noqa: Y015
+
+@_typing.final
+class DetachDataConnectionRequest(_message.Message):
+    """Names the context of a data connection to end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    context_id: _builtins.str
+    """Context of its buffers. May be empty inside Submit."""
+    def __init__(
+        self,
+        *,
+        context_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DetachDataConnectionRequest: _TypeAlias = DetachDataConnectionRequest  # noqa: Y015
+
+@_typing.final
+class DetachDataConnectionResponse(_message.Message):
+    """Empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DetachDataConnectionResponse: _TypeAlias = DetachDataConnectionResponse  # noqa: Y015
+
+@_typing.final
 class Command(_message.Message):
     """One call inside Submit."""
 
@@ -1516,6 +1609,8 @@ class Command(_message.Message):
     ATTACH_SHARED_MEMORY_FIELD_NUMBER: _builtins.int
     DETACH_SHARED_MEMORY_FIELD_NUMBER: _builtins.int
     RENEW_CONTEXT_FIELD_NUMBER: _builtins.int
+    ATTACH_DATA_CONNECTION_FIELD_NUMBER: _builtins.int
+    DETACH_DATA_CONNECTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def get_workspace_size(self) -> _operator_service_pb2.GetWorkspaceSizeRequest:
         """As OperatorService.GetWorkspaceSize."""
@@ -1610,6 +1705,14 @@ class Command(_message.Message):
     def renew_context(self) -> Global___RenewContextRequest:
         """As RenewContext."""
 
+    @_builtins.property
+    def attach_data_connection(self) -> Global___AttachDataConnectionRequest:
+        """As AttachDataConnection."""
+
+    @_builtins.property
+    def detach_data_connection(self) -> Global___DetachDataConnectionRequest:
+        """As DetachDataConnection."""
+
     def __init__(
         self,
         *,
@@ -1636,12 +1739,14 @@ class Command(_message.Message):
         attach_shared_memory: Global___AttachSharedMemoryRequest | None = ...,
         detach_shared_memory: Global___DetachSharedMemoryRequest | None = ...,
         renew_context: Global___RenewContextRequest | None = ...,
+        attach_data_connection: Global___AttachDataConnectionRequest | None = ...,
+        detach_data_connection: Global___DetachDataConnectionRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["attach_shared_memory", b"attach_shared_memory", "command", b"command", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_shared_memory", b"detach_shared_memory", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attach_data_connection", b"attach_data_connection", "attach_shared_memory", b"attach_shared_memory", "command", b"command", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_data_connection", b"detach_data_connection", "detach_shared_memory", b"detach_shared_memory", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attach_shared_memory", b"attach_shared_memory", "command", b"command", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_shared_memory", b"detach_shared_memory", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attach_data_connection", b"attach_data_connection", "attach_shared_memory", b"attach_shared_memory", "command", b"command", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_data_connection", b"detach_data_connection", "detach_shared_memory", b"detach_shared_memory", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["get_workspace_size", "execute", "destroy_executor", "synchronize_stream", "malloc", "free", "memset", "memcpy", "write_buffer", "read_buffer", "create_stream", "destroy_stream", "query_stream", "create_event", "destroy_event", "record_event", "wait_event", "synchronize_event", "query_event", "get_event_elapsed_time", "attach_shared_memory", "detach_shared_memory", "renew_context"]  # noqa: Y015
+    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["get_workspace_size", "execute", "destroy_executor", "synchronize_stream", "malloc", "free", "memset", "memcpy", "write_buffer", "read_buffer", "create_stream", "destroy_stream", "query_stream", "create_event", "destroy_event", "record_event", "wait_event", "synchronize_event", "query_event", "get_event_elapsed_time", "attach_shared_memory", "detach_shared_memory", "renew_context", "attach_data_connection", "detach_data_connection"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
 
@@ -1677,6 +1782,8 @@ class Result(_message.Message):
     ATTACH_SHARED_MEMORY_FIELD_NUMBER: _builtins.int
     DETACH_SHARED_MEMORY_FIELD_NUMBER: _builtins.int
     RENEW_CONTEXT_FIELD_NUMBER: _builtins.int
+    ATTACH_DATA_CONNECTION_FIELD_NUMBER: _builtins.int
+    DETACH_DATA_CONNECTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def error(self) -> _error_pb2.Error:
         """The command failed."""
@@ -1773,6 +1880,14 @@ class Result(_message.Message):
     def renew_context(self) -> Global___RenewContextResponse:
         """Of renew_context."""
 
+    @_builtins.property
+    def attach_data_connection(self) -> Global___AttachDataConnectionResponse:
+        """Of attach_data_connection."""
+
+    @_builtins.property
+    def detach_data_connection(self) -> Global___DetachDataConnectionResponse:
+        """Of detach_data_connection."""
+
     def __init__(
         self,
         *,
@@ -1800,12 +1915,14 @@ class Result(_message.Message):
         attach_shared_memory: Global___AttachSharedMemoryResponse | None = ...,
         detach_shared_memory: Global___DetachSharedMemoryResponse | None = ...,
         renew_context: Global___RenewContextResponse | None = ...,
+        attach_data_connection: Global___AttachDataConnectionResponse | None = ...,
+        detach_data_connection: Global___DetachDataConnectionResponse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["attach_shared_memory", b"attach_shared_memory", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_shared_memory", b"detach_shared_memory", "error", b"error", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "result", b"result", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attach_data_connection", b"attach_data_connection", "attach_shared_memory", b"attach_shared_memory", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_data_connection", b"detach_data_connection", "detach_shared_memory", b"detach_shared_memory", "error", b"error", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "result", b"result", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attach_shared_memory", b"attach_shared_memory", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_shared_memory", b"detach_shared_memory", "error", b"error", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "result", b"result", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attach_data_connection", b"attach_data_connection", "attach_shared_memory", b"attach_shared_memory", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "detach_data_connection", b"detach_data_connection", "detach_shared_memory", b"detach_shared_memory", "error", b"error", "execute", b"execute", "free", b"free", "get_event_elapsed_time", b"get_event_elapsed_time", "get_workspace_size", b"get_workspace_size", "malloc", b"malloc", "memcpy", b"memcpy", "memset", b"memset", "query_event", b"query_event", "query_stream", b"query_stream", "read_buffer", b"read_buffer", "record_event", b"record_event", "renew_context", b"renew_context", "result", b"result", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "wait_event", b"wait_event", "write_buffer", b"write_buffer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["error", "get_workspace_size", "execute", "destroy_executor", "synchronize_stream", "malloc", "free", "memset", "memcpy", "write_buffer", "read_buffer", "create_stream", "destroy_stream", "query_stream", "create_event", "destroy_event", "record_event", "wait_event", "synchronize_event", "query_event", "get_event_elapsed_time", "attach_shared_memory", "detach_shared_memory", "renew_context"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["error", "get_workspace_size", "execute", "destroy_executor", "synchronize_stream", "malloc", "free", "memset", "memcpy", "write_buffer", "read_buffer", "create_stream", "destroy_stream", "query_stream", "create_event", "destroy_event", "record_event", "wait_event", "synchronize_event", "query_event", "get_event_elapsed_time", "attach_shared_memory", "detach_shared_memory", "renew_context", "attach_data_connection", "detach_data_connection"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 

@@ -155,6 +155,16 @@ class DeviceServiceStub:
                 request_serializer=aclnn_dot_v1_dot_device__service__pb2.DetachSharedMemoryRequest.SerializeToString,
                 response_deserializer=aclnn_dot_v1_dot_device__service__pb2.DetachSharedMemoryResponse.FromString,
                 _registered_method=True)
+        self.AttachDataConnection = channel.unary_unary(
+                '/aclnn.v1.DeviceService/AttachDataConnection',
+                request_serializer=aclnn_dot_v1_dot_device__service__pb2.AttachDataConnectionRequest.SerializeToString,
+                response_deserializer=aclnn_dot_v1_dot_device__service__pb2.AttachDataConnectionResponse.FromString,
+                _registered_method=True)
+        self.DetachDataConnection = channel.unary_unary(
+                '/aclnn.v1.DeviceService/DetachDataConnection',
+                request_serializer=aclnn_dot_v1_dot_device__service__pb2.DetachDataConnectionRequest.SerializeToString,
+                response_deserializer=aclnn_dot_v1_dot_device__service__pb2.DetachDataConnectionResponse.FromString,
+                _registered_method=True)
         self.Submit = channel.stream_stream(
                 '/aclnn.v1.DeviceService/Submit',
                 request_serializer=aclnn_dot_v1_dot_device__service__pb2.SubmitRequest.SerializeToString,
@@ -400,6 +410,31 @@ class DeviceServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AttachDataConnection(self, request, context):
+        """Lets the client make a data connection, over which large writes and reads of the context's buffers move
+        faster than in messages. It connects to `port` of the host that serves this call, by TCP, with TLS where
+        this call has it, and sends the secret; the answer is one byte, 1. Then, any number of times, one at a
+        time: 32 bytes, little-endian, of direction (1 write, 2 read; one byte and seven of 0), buffer_id, offset
+        and bytes. The bytes of a write follow, and the answer is one byte, 1, when they are in the buffer; a
+        read is answered with its bytes. Both act at once, after queued work that uses the buffer. What goes wrong
+        ends the connection without a word. A context has one; it ends with the context.
+        Repeat: ends the connection that there was, and lets another be made.
+        Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (207012, number of data connections), UNIMPLEMENTED
+        (207000, not offered by this server). Retry: yes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DetachDataConnection(self, request, context):
+        """Ends the data connection, if there is one. When this is answered, nothing that was sent over it is
+        written to a buffer any more.
+        Repeat: safe. Status: NOT_FOUND (context). Retry: yes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Submit(self, request_iterator, context):
         """Runs batches of commands for one context over one open call: the fast path. Commands are applied in the
         order in which they are sent, across requests too; each answers exactly what its unary call would, with
@@ -538,6 +573,16 @@ def add_DeviceServiceServicer_to_server(servicer, server):
                     servicer.DetachSharedMemory,
                     request_deserializer=aclnn_dot_v1_dot_device__service__pb2.DetachSharedMemoryRequest.FromString,
                     response_serializer=aclnn_dot_v1_dot_device__service__pb2.DetachSharedMemoryResponse.SerializeToString,
+            ),
+            'AttachDataConnection': grpc.unary_unary_rpc_method_handler(
+                    servicer.AttachDataConnection,
+                    request_deserializer=aclnn_dot_v1_dot_device__service__pb2.AttachDataConnectionRequest.FromString,
+                    response_serializer=aclnn_dot_v1_dot_device__service__pb2.AttachDataConnectionResponse.SerializeToString,
+            ),
+            'DetachDataConnection': grpc.unary_unary_rpc_method_handler(
+                    servicer.DetachDataConnection,
+                    request_deserializer=aclnn_dot_v1_dot_device__service__pb2.DetachDataConnectionRequest.FromString,
+                    response_serializer=aclnn_dot_v1_dot_device__service__pb2.DetachDataConnectionResponse.SerializeToString,
             ),
             'Submit': grpc.stream_stream_rpc_method_handler(
                     servicer.Submit,
@@ -1194,6 +1239,60 @@ class DeviceService:
             '/aclnn.v1.DeviceService/DetachSharedMemory',
             aclnn_dot_v1_dot_device__service__pb2.DetachSharedMemoryRequest.SerializeToString,
             aclnn_dot_v1_dot_device__service__pb2.DetachSharedMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AttachDataConnection(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/aclnn.v1.DeviceService/AttachDataConnection',
+            aclnn_dot_v1_dot_device__service__pb2.AttachDataConnectionRequest.SerializeToString,
+            aclnn_dot_v1_dot_device__service__pb2.AttachDataConnectionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DetachDataConnection(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/aclnn.v1.DeviceService/DetachDataConnection',
+            aclnn_dot_v1_dot_device__service__pb2.DetachDataConnectionRequest.SerializeToString,
+            aclnn_dot_v1_dot_device__service__pb2.DetachDataConnectionResponse.FromString,
             options,
             channel_credentials,
             insecure,

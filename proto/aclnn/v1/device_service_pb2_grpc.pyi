@@ -195,6 +195,23 @@ class DeviceServiceStub:
     Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (107006, buffers in it).
     Retry: no.
     """
+    AttachDataConnection: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.AttachDataConnectionRequest, _device_service_pb2.AttachDataConnectionResponse]
+    """Lets the client make a data connection, over which large writes and reads of the context's buffers move
+    faster than in messages. It connects to `port` of the host that serves this call, by TCP, with TLS where
+    this call has it, and sends the secret; the answer is one byte, 1. Then, any number of times, one at a
+    time: 32 bytes, little-endian, of direction (1 write, 2 read; one byte and seven of 0), buffer_id, offset
+    and bytes. The bytes of a write follow, and the answer is one byte, 1, when they are in the buffer; a
+    read is answered with its bytes. Both act at once, after queued work that uses the buffer. What goes wrong
+    ends the connection without a word. A context has one; it ends with the context.
+    Repeat: ends the connection that there was, and lets another be made.
+    Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (207012, number of data connections), UNIMPLEMENTED
+    (207000, not offered by this server). Retry: yes.
+    """
+    DetachDataConnection: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.DetachDataConnectionRequest, _device_service_pb2.DetachDataConnectionResponse]
+    """Ends the data connection, if there is one. When this is answered, nothing that was sent over it is
+    written to a buffer any more.
+    Repeat: safe. Status: NOT_FOUND (context). Retry: yes.
+    """
     Submit: _grpc.StreamStreamMultiCallable[_device_service_pb2.SubmitRequest, _device_service_pb2.SubmitResponse]
     """Runs batches of commands for one context over one open call: the fast path. Commands are applied in the
     order in which they are sent, across requests too; each answers exactly what its unary call would, with
@@ -350,6 +367,23 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     """Ends a segment; what is in it is gone. Its buffers must be freed first.
     Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (107006, buffers in it).
     Retry: no.
+    """
+    AttachDataConnection: _aio.UnaryUnaryMultiCallable[_device_service_pb2.AttachDataConnectionRequest, _device_service_pb2.AttachDataConnectionResponse]  # type: ignore[assignment]
+    """Lets the client make a data connection, over which large writes and reads of the context's buffers move
+    faster than in messages. It connects to `port` of the host that serves this call, by TCP, with TLS where
+    this call has it, and sends the secret; the answer is one byte, 1. Then, any number of times, one at a
+    time: 32 bytes, little-endian, of direction (1 write, 2 read; one byte and seven of 0), buffer_id, offset
+    and bytes. The bytes of a write follow, and the answer is one byte, 1, when they are in the buffer; a
+    read is answered with its bytes. Both act at once, after queued work that uses the buffer. What goes wrong
+    ends the connection without a word. A context has one; it ends with the context.
+    Repeat: ends the connection that there was, and lets another be made.
+    Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (207012, number of data connections), UNIMPLEMENTED
+    (207000, not offered by this server). Retry: yes.
+    """
+    DetachDataConnection: _aio.UnaryUnaryMultiCallable[_device_service_pb2.DetachDataConnectionRequest, _device_service_pb2.DetachDataConnectionResponse]  # type: ignore[assignment]
+    """Ends the data connection, if there is one. When this is answered, nothing that was sent over it is
+    written to a buffer any more.
+    Repeat: safe. Status: NOT_FOUND (context). Retry: yes.
     """
     Submit: _aio.StreamStreamMultiCallable[_device_service_pb2.SubmitRequest, _device_service_pb2.SubmitResponse]  # type: ignore[assignment]
     """Runs batches of commands for one context over one open call: the fast path. Commands are applied in the
@@ -647,6 +681,35 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         """Ends a segment; what is in it is gone. Its buffers must be freed first.
         Repeat: a second call answers NOT_FOUND. Status: NOT_FOUND, FAILED_PRECONDITION (107006, buffers in it).
         Retry: no.
+        """
+
+    @_abc_1.abstractmethod
+    def AttachDataConnection(
+        self,
+        request: _device_service_pb2.AttachDataConnectionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_device_service_pb2.AttachDataConnectionResponse, _abc.Awaitable[_device_service_pb2.AttachDataConnectionResponse]]:
+        """Lets the client make a data connection, over which large writes and reads of the context's buffers move
+        faster than in messages. It connects to `port` of the host that serves this call, by TCP, with TLS where
+        this call has it, and sends the secret; the answer is one byte, 1. Then, any number of times, one at a
+        time: 32 bytes, little-endian, of direction (1 write, 2 read; one byte and seven of 0), buffer_id, offset
+        and bytes. The bytes of a write follow, and the answer is one byte, 1, when they are in the buffer; a
+        read is answered with its bytes. Both act at once, after queued work that uses the buffer. What goes wrong
+        ends the connection without a word. A context has one; it ends with the context.
+        Repeat: ends the connection that there was, and lets another be made.
+        Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (207012, number of data connections), UNIMPLEMENTED
+        (207000, not offered by this server). Retry: yes.
+        """
+
+    @_abc_1.abstractmethod
+    def DetachDataConnection(
+        self,
+        request: _device_service_pb2.DetachDataConnectionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_device_service_pb2.DetachDataConnectionResponse, _abc.Awaitable[_device_service_pb2.DetachDataConnectionResponse]]:
+        """Ends the data connection, if there is one. When this is answered, nothing that was sent over it is
+        written to a buffer any more.
+        Repeat: safe. Status: NOT_FOUND (context). Retry: yes.
         """
 
     @_abc_1.abstractmethod

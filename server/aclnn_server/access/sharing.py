@@ -41,8 +41,3 @@ def open_handover(handover: Handover, config: ServerConfig, backend: Backend) ->
                 f"cannot hand over shared memory in {config.shared_memory_dir}: {why}"
             ) from None
         _LOG.info("no shared memory is offered, in none of %s: %s", directories, why)
-
-
-def features(handover: Handover) -> list[str]:
-    """Names of the optional features that a server offers."""
-    return [SHARED_MEMORY] if handover.path is not None else []

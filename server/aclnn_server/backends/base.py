@@ -133,6 +133,8 @@ class Device(ABC):
     """Whether a plan may be run for every equal call, by any thread, and :meth:`discard` does nothing."""
     asynchronous: bool = False
     """Whether what is queued in a stream may go on after the call that queued it has returned."""
+    keeps_blocks: bool = False
+    """Whether fresh memory is so slow that what a context frees is kept for it a while."""
     shares_memory: bool = False
     """Whether :meth:`share` can be tried at all."""
 
@@ -185,6 +187,10 @@ class Device(ABC):
 
         Without a copy where possible.
         """
+
+    def reach(self, memory: Memory) -> memoryview | None:
+        """The region's own bytes, to be written in place; ``None`` where the host cannot reach them."""
+        return None
 
     @abstractmethod
     def copy(self, destination: Memory, source: Memory, stream: DeviceStream = None) -> None:

@@ -30,6 +30,7 @@ class HostDevice(Device):
 
     shares_plans = True
     shares_memory = True
+    keeps_blocks = True
 
     def __init__(self, index: int = 0) -> None:
         self.index = index
@@ -84,6 +85,10 @@ class HostDevice(Device):
         memory[: data.nbytes] = self.wrap(data)
 
     def read(self, memory: Array) -> memoryview:
+        """The region's own bytes."""
+        return memory.data
+
+    def reach(self, memory: Array) -> memoryview:
         """The region's own bytes."""
         return memory.data
 

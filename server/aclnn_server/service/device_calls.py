@@ -70,7 +70,11 @@ class DeviceCalls:
     def malloc(self, call: Call, request: pb.MallocRequest) -> pb.MallocResponse:
         """A new buffer."""
         buffer = call.context(request).add_buffer(
-            request.buffer_id, request.bytes, request.segment_id, request.segment_offset
+            request.buffer_id,
+            request.bytes,
+            request.segment_id,
+            request.segment_offset,
+            zeroed=not request.uninitialized,
         )
         return pb.MallocResponse(buffer_id=buffer.id)
 
@@ -177,6 +181,20 @@ class DeviceCalls:
         """Ends a segment."""
         call.context(request).segments.detach(request.segment_id)
         return pb.DetachSharedMemoryResponse()
+
+    def attach_data_connection(
+        self, call: Call, request: pb.AttachDataConnectionRequest
+    ) -> pb.AttachDataConnectionResponse:
+        """Where to make a data connection."""
+        port, secret = call.context(request).data.offer()
+        return pb.AttachDataConnectionResponse(port=port, secret=secret)
+
+    def detach_data_connection(
+        self, call: Call, request: pb.DetachDataConnectionRequest
+    ) -> pb.DetachDataConnectionResponse:
+        """Ends the data connection."""
+        call.context(request).data.detach()
+        return pb.DetachDataConnectionResponse()
 
     # --- events -----------------------------------------------------------------------------------
 

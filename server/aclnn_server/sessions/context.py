@@ -20,6 +20,7 @@ from aclnn.labels import label_of
 from aclnn_server.backends.base import Device
 from aclnn_server.sessions.answers import Answers
 from aclnn_server.sessions.batches import Batches
+from aclnn_server.sessions.data_connection import DataAccess
 from aclnn_server.sessions.environment import Environment
 from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.handles import Handles, check_room, unknown, unknown_context
@@ -184,11 +185,13 @@ class Context:
         self.device = device
         self.lease = lease
         self.limits = limits
-        self.account = Account(device, limits.context_bytes, tenant.memory)
+        self.account = Account(device, limits.context_bytes, tenant.memory, environment.blocks)
         self.buffers: Handles[Buffer] = Handles("buffer", limits.buffers)
         self.executors: Handles[Executor] = Handles("executor", limits.executors)
         self.segments = Segments(self.account, environment.handover)
         """Memory that its client maps too."""
+        self.data = DataAccess(self, environment.data_port)
+        """Its data connection."""
         self.events: Handles[Event] = Handles("event", limits.events)
         self.batches = Batches(environment.kept_answers)
         self.answers = Answers(environment.kept_answers)
@@ -335,8 +338,18 @@ class Context:
 
     # --- buffers ----------------------------------------------------------------------------------
 
-    def add_buffer(self, buffer_id: int, size: int, segment_id: int = 0, offset: int = 0) -> Buffer:
+    def add_buffer(
+        self,
+        buffer_id: int,
+        size: int,
+        segment_id: int = 0,
+        offset: int = 0,
+        *,
+        zeroed: bool = True,
+    ) -> Buffer:
         """Allocates a buffer, or lays it into a segment; a repeat of the same finds the first one.
+
+        Not zeroed, it may hold what another buffer of the context held.
 
         Raises:
             InvalidParameterError: 161002, no bytes, or more than a buffer may have; a place that cannot be.
@@ -352,7 +365,7 @@ class Context:
             self._check_open()
             place = size, segment_id, offset
             buffer = self.buffers.add(
-                buffer_id, lambda handle: self.segments.make_buffer(handle, *place)
+                buffer_id, lambda handle: self.segments.make_buffer(handle, *place, zeroed=zeroed)
             )
         buffer.check_is(*place)
         return buffer
@@ -464,7 +477,9 @@ class Context:
         self.batches.close()
         self.answers.close()
         with ExitStack() as last_first:  # what fails to end keeps nothing else from ending
+            last_first.callback(self.account.close)
             last_first.callback(self.segments.end)
+            last_first.callback(self.data.end)
             for buffer in self.buffers.take_all():
                 last_first.callback(buffer.free)
             for executor in self.executors.take_all():

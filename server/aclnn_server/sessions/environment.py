@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from aclnn.errors import AclnnError
 from aclnn_server.sessions.batches import KeptAnswers
+from aclnn_server.sessions.blocks import Blocks
+from aclnn_server.sessions.data_port import DataPort
 from aclnn_server.sessions.handover import Handover
 from aclnn_server.sessions.limits import Limits
 from aclnn_server.sessions.meters import Meters
@@ -30,6 +32,10 @@ class Environment:
     """Room for the answers that contexts keep."""
     handover: Handover | None = None
     """Gives clients of this machine segments of shared memory, where that is offered."""
+    blocks: Blocks = field(default_factory=Blocks)
+    """Memory that contexts have freed, for a while."""
+    data_port: DataPort | None = None
+    """Where clients make data connections, where that is offered."""
     traces: Traces | None = None
     """Is told of calls that somebody follows, where that is collected."""
 

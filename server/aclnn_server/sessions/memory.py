@@ -14,6 +14,7 @@ from aclnn.errors import (
     OutOfMemoryError,
 )
 from aclnn_server.backends.base import Device, Memory, SharedMemory
+from aclnn_server.sessions.blocks import Blocks
 from aclnn_server.sessions.tenants import Allowance
 from aclnn_server.sessions.waiting import Gone
 
@@ -29,9 +30,17 @@ _REMEMBERED_STREAMS = 8
 class Account:
     """Counts a context's bytes of device memory against its quota, and against its tenant's."""
 
-    def __init__(self, device: Device, limit: int, shared: Allowance | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        limit: int,
+        shared: Allowance | None = None,
+        blocks: Blocks | None = None,
+    ) -> None:
         self.device = device
         self.limit = limit
+        self._blocks = blocks or Blocks()
+        self._closed = False
         self.used = 0
         self.buffers = 0
         """Buffers of the client whose memory has not gone back, freed or not."""
@@ -50,6 +59,45 @@ class Account:
         except BaseException:
             self.credit(size)
             raise
+
+    def allocate_block(self, size: int, what: str, *, zeroed: bool) -> Memory:
+        """Allocates memory for a buffer; not zeroed, it may hold what a buffer of this context held.
+
+        Raises:
+            OutOfMemoryError: as :meth:`allocate`.
+        """
+        self._charge(size, what)
+        try:
+            memory = self._blocks.take(self, size)
+            if memory is None:
+                return self._fresh_block(size)
+            if zeroed:
+                self.device.fill(memory, 0)
+            return memory
+        except BaseException:
+            self.credit(size)
+            raise
+
+    def _fresh_block(self, size: int) -> Memory:
+        try:
+            return self.device.allocate(size)
+        except OutOfMemoryError:
+            if not self._blocks.bytes:
+                raise
+        self._blocks.release_old(0)
+        return self.device.allocate(size)
+
+    def release_block(self, memory: Memory, size: int) -> None:
+        """Gives a buffer's memory back; it may be kept for the next buffer."""
+        if not self._closed and self._blocks.keep(self, self.device, memory, size):
+            self.credit(size)
+        else:
+            self.release(memory, size)
+
+    def close(self) -> None:
+        """Lets go what was kept for the next buffers; the context has ended."""
+        self._closed = True
+        self._blocks.forget(self)
 
     def wrap(self, data: memoryview, what: str) -> Memory:
         """Makes device memory that holds `data`; errors as :meth:`allocate`."""
@@ -143,10 +191,18 @@ class Buffer:
     )
 
     def __init__(
-        self, buffer_id: int, size: int, account: Account, place: Place | None = None
+        self,
+        buffer_id: int,
+        size: int,
+        account: Account,
+        place: Place | None = None,
+        *,
+        zeroed: bool = True,
     ) -> None:
         what = f"buffer {buffer_id}" if buffer_id else "the workspace"
-        self.memory: Memory = account.allocate(size, what) if place is None else place.memory
+        self.memory: Memory = (
+            account.allocate_block(size, what, zeroed=zeroed) if place is None else place.memory
+        )
         self.place = place
         """Where it lies in a segment of shared memory, which is on the account as a whole."""
         self.id = buffer_id
@@ -225,7 +281,7 @@ class Buffer:
     def _give_back(self) -> None:
         self._account.count_buffers(-1 if self.id else 0)
         if self.place is None:
-            self._account.release(self.memory, self.size)
+            self._account.release_block(self.memory, self.size)
         else:
             self.place.give_back(self.id)
 

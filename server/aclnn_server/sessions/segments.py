@@ -212,7 +212,9 @@ class Segments:
         self._segments.find(segment_id).detach()
         self._segments.take(segment_id)
 
-    def make_buffer(self, buffer_id: int, size: int, segment_id: int, offset: int) -> Buffer:
+    def make_buffer(
+        self, buffer_id: int, size: int, segment_id: int, offset: int, *, zeroed: bool = True
+    ) -> Buffer:
         """Lays a buffer into a segment; with a segment_id of 0, it has memory of its own.
 
         Raises:
@@ -221,7 +223,7 @@ class Segments:
             OutOfMemoryError: 207001, no room for memory of its own.
         """
         if not segment_id:
-            return Buffer(buffer_id, size, self._account)
+            return Buffer(buffer_id, size, self._account, zeroed=zeroed)
         place = self._segments.find(segment_id).place(buffer_id, offset, size)
         return Buffer(buffer_id, size, self._account, place)
 

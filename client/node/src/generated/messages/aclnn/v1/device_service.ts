@@ -145,6 +145,7 @@ export interface MallocRequest {
   bytes: bigint;
   segmentId: bigint;
   segmentOffset: bigint;
+  uninitialized: boolean;
 }
 
 export interface MallocResponse {
@@ -293,6 +294,22 @@ export interface DetachSharedMemoryRequest {
 export interface DetachSharedMemoryResponse {
 }
 
+export interface AttachDataConnectionRequest {
+  contextId: string;
+}
+
+export interface AttachDataConnectionResponse {
+  port: number;
+  secret: Uint8Array;
+}
+
+export interface DetachDataConnectionRequest {
+  contextId: string;
+}
+
+export interface DetachDataConnectionResponse {
+}
+
 export interface Command {
   command:
     | { $case: "getWorkspaceSize"; value: GetWorkspaceSizeRequest }
@@ -318,6 +335,8 @@ export interface Command {
     | { $case: "attachSharedMemory"; value: AttachSharedMemoryRequest }
     | { $case: "detachSharedMemory"; value: DetachSharedMemoryRequest }
     | { $case: "renewContext"; value: RenewContextRequest }
+    | { $case: "attachDataConnection"; value: AttachDataConnectionRequest }
+    | { $case: "detachDataConnection"; value: DetachDataConnectionRequest }
     | undefined;
 }
 
@@ -347,6 +366,8 @@ export interface Result {
     | { $case: "attachSharedMemory"; value: AttachSharedMemoryResponse }
     | { $case: "detachSharedMemory"; value: DetachSharedMemoryResponse }
     | { $case: "renewContext"; value: RenewContextResponse }
+    | { $case: "attachDataConnection"; value: AttachDataConnectionResponse }
+    | { $case: "detachDataConnection"; value: DetachDataConnectionResponse }
     | undefined;
 }
 
@@ -2132,7 +2153,7 @@ export const DestroyStreamResponse: MessageFns<DestroyStreamResponse> = {
 };
 
 function createBaseMallocRequest(): MallocRequest {
-  return { contextId: "", bufferId: 0n, bytes: 0n, segmentId: 0n, segmentOffset: 0n };
+  return { contextId: "", bufferId: 0n, bytes: 0n, segmentId: 0n, segmentOffset: 0n, uninitialized: false };
 }
 
 export const MallocRequest: MessageFns<MallocRequest> = {
@@ -2163,6 +2184,9 @@ export const MallocRequest: MessageFns<MallocRequest> = {
         throw new globalThis.Error("value provided for field message.segmentOffset of type uint64 too large");
       }
       writer.uint32(40).uint64(message.segmentOffset);
+    }
+    if (message.uninitialized !== false) {
+      writer.uint32(48).bool(message.uninitialized);
     }
     return writer;
   },
@@ -2220,6 +2244,14 @@ export const MallocRequest: MessageFns<MallocRequest> = {
             message.segmentOffset = reader.uint64() as bigint;
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.uninitialized = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2244,6 +2276,7 @@ export const MallocRequest: MessageFns<MallocRequest> = {
     message.segmentOffset = (object.segmentOffset !== undefined && object.segmentOffset !== null)
       ? BigInt(object.segmentOffset)
       : 0n;
+    message.uninitialized = object.uninitialized ?? false;
     return message;
   },
 };
@@ -4339,6 +4372,226 @@ export const DetachSharedMemoryResponse: MessageFns<DetachSharedMemoryResponse> 
   },
 };
 
+function createBaseAttachDataConnectionRequest(): AttachDataConnectionRequest {
+  return { contextId: "" };
+}
+
+export const AttachDataConnectionRequest: MessageFns<AttachDataConnectionRequest> = {
+  encode(message: AttachDataConnectionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.contextId !== "") {
+      writer.uint32(10).string(message.contextId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AttachDataConnectionRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAttachDataConnectionRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.contextId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AttachDataConnectionRequest>): AttachDataConnectionRequest {
+    return AttachDataConnectionRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AttachDataConnectionRequest>): AttachDataConnectionRequest {
+    const message = createBaseAttachDataConnectionRequest();
+    message.contextId = object.contextId ?? "";
+    return message;
+  },
+};
+
+function createBaseAttachDataConnectionResponse(): AttachDataConnectionResponse {
+  return { port: 0, secret: new Uint8Array(0) };
+}
+
+export const AttachDataConnectionResponse: MessageFns<AttachDataConnectionResponse> = {
+  encode(message: AttachDataConnectionResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.port !== 0) {
+      writer.uint32(8).uint32(message.port);
+    }
+    if (message.secret.length !== 0) {
+      writer.uint32(18).bytes(message.secret);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AttachDataConnectionResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAttachDataConnectionResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.port = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.secret = reader.bytes();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AttachDataConnectionResponse>): AttachDataConnectionResponse {
+    return AttachDataConnectionResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AttachDataConnectionResponse>): AttachDataConnectionResponse {
+    const message = createBaseAttachDataConnectionResponse();
+    message.port = object.port ?? 0;
+    message.secret = object.secret ?? new Uint8Array(0);
+    return message;
+  },
+};
+
+function createBaseDetachDataConnectionRequest(): DetachDataConnectionRequest {
+  return { contextId: "" };
+}
+
+export const DetachDataConnectionRequest: MessageFns<DetachDataConnectionRequest> = {
+  encode(message: DetachDataConnectionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.contextId !== "") {
+      writer.uint32(10).string(message.contextId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DetachDataConnectionRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDetachDataConnectionRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.contextId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DetachDataConnectionRequest>): DetachDataConnectionRequest {
+    return DetachDataConnectionRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DetachDataConnectionRequest>): DetachDataConnectionRequest {
+    const message = createBaseDetachDataConnectionRequest();
+    message.contextId = object.contextId ?? "";
+    return message;
+  },
+};
+
+function createBaseDetachDataConnectionResponse(): DetachDataConnectionResponse {
+  return {};
+}
+
+export const DetachDataConnectionResponse: MessageFns<DetachDataConnectionResponse> = {
+  encode(_: DetachDataConnectionResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DetachDataConnectionResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDetachDataConnectionResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DetachDataConnectionResponse>): DetachDataConnectionResponse {
+    return DetachDataConnectionResponse.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<DetachDataConnectionResponse>): DetachDataConnectionResponse {
+    const message = createBaseDetachDataConnectionResponse();
+    return message;
+  },
+};
+
 function createBaseCommand(): Command {
   return { command: undefined };
 }
@@ -4414,6 +4667,12 @@ export const Command: MessageFns<Command> = {
         break;
       case "renewContext":
         RenewContextRequest.encode(message.command.value, writer.uint32(186).fork()).join();
+        break;
+      case "attachDataConnection":
+        AttachDataConnectionRequest.encode(message.command.value, writer.uint32(194).fork()).join();
+        break;
+      case "detachDataConnection":
+        DetachDataConnectionRequest.encode(message.command.value, writer.uint32(202).fork()).join();
         break;
     }
     return writer;
@@ -4637,6 +4896,28 @@ export const Command: MessageFns<Command> = {
             message.command = { $case: "renewContext", value: RenewContextRequest.decode(reader, reader.uint32()) };
             continue;
           }
+          case 24: {
+            if (tag !== 194) {
+              break;
+            }
+
+            message.command = {
+              $case: "attachDataConnection",
+              value: AttachDataConnectionRequest.decode(reader, reader.uint32()),
+            };
+            continue;
+          }
+          case 25: {
+            if (tag !== 202) {
+              break;
+            }
+
+            message.command = {
+              $case: "detachDataConnection",
+              value: DetachDataConnectionRequest.decode(reader, reader.uint32()),
+            };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4814,6 +5095,24 @@ export const Command: MessageFns<Command> = {
         }
         break;
       }
+      case "attachDataConnection": {
+        if (object.command?.value !== undefined && object.command?.value !== null) {
+          message.command = {
+            $case: "attachDataConnection",
+            value: AttachDataConnectionRequest.fromPartial(object.command.value),
+          };
+        }
+        break;
+      }
+      case "detachDataConnection": {
+        if (object.command?.value !== undefined && object.command?.value !== null) {
+          message.command = {
+            $case: "detachDataConnection",
+            value: DetachDataConnectionRequest.fromPartial(object.command.value),
+          };
+        }
+        break;
+      }
     }
     return message;
   },
@@ -4897,6 +5196,12 @@ export const Result: MessageFns<Result> = {
         break;
       case "renewContext":
         RenewContextResponse.encode(message.result.value, writer.uint32(194).fork()).join();
+        break;
+      case "attachDataConnection":
+        AttachDataConnectionResponse.encode(message.result.value, writer.uint32(202).fork()).join();
+        break;
+      case "detachDataConnection":
+        DetachDataConnectionResponse.encode(message.result.value, writer.uint32(210).fork()).join();
         break;
     }
     return writer;
@@ -5128,6 +5433,28 @@ export const Result: MessageFns<Result> = {
             message.result = { $case: "renewContext", value: RenewContextResponse.decode(reader, reader.uint32()) };
             continue;
           }
+          case 25: {
+            if (tag !== 202) {
+              break;
+            }
+
+            message.result = {
+              $case: "attachDataConnection",
+              value: AttachDataConnectionResponse.decode(reader, reader.uint32()),
+            };
+            continue;
+          }
+          case 26: {
+            if (tag !== 210) {
+              break;
+            }
+
+            message.result = {
+              $case: "detachDataConnection",
+              value: DetachDataConnectionResponse.decode(reader, reader.uint32()),
+            };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -5308,6 +5635,24 @@ export const Result: MessageFns<Result> = {
       case "renewContext": {
         if (object.result?.value !== undefined && object.result?.value !== null) {
           message.result = { $case: "renewContext", value: RenewContextResponse.fromPartial(object.result.value) };
+        }
+        break;
+      }
+      case "attachDataConnection": {
+        if (object.result?.value !== undefined && object.result?.value !== null) {
+          message.result = {
+            $case: "attachDataConnection",
+            value: AttachDataConnectionResponse.fromPartial(object.result.value),
+          };
+        }
+        break;
+      }
+      case "detachDataConnection": {
+        if (object.result?.value !== undefined && object.result?.value !== null) {
+          message.result = {
+            $case: "detachDataConnection",
+            value: DetachDataConnectionResponse.fromPartial(object.result.value),
+          };
         }
         break;
       }
