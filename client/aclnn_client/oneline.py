@@ -61,7 +61,8 @@ def _function(context: _Context, form: Pythonic) -> Callable[..., Any]:
         key = None if stream is not None else _key(form, values, named)
         prepared = None if key is None else known.get(key)
         if prepared is not None:
-            return context.drive(_again(context, prepared, values))
+            arrays = values[: len(form.inputs)]
+            return context.drive(call_inline(context, prepared, arrays, context.default_stream))
         inputs, attributes = _bind(form, values, named)
         return context.drive(_call(context, form, inputs, attributes, stream, _Known(known, key)))
 
@@ -74,7 +75,7 @@ def _function(context: _Context, form: Pythonic) -> Callable[..., Any]:
 _Key = tuple[object, ...]
 """Everything about a call but the elements of its arrays."""
 _EXACT = frozenset((str, int, float, bool, type(None)))
-"""Types whose text tells values apart that are equal: 1 from 1.0 and from True, 0.0 from -0.0."""
+"""Types whose values are equal only if they are alike, but for 0.0 and -0.0."""
 
 
 def _key(form: Pythonic, values: Sequence[Any], named: dict[str, Any]) -> _Key | None:
@@ -87,10 +88,12 @@ def _key(form: Pythonic, values: Sequence[Any], named: dict[str, Any]) -> _Key |
         if type(value) is not np.ndarray:
             return None
         parts += value.dtype, value.shape
-    rest = values[count:]
-    if not _EXACT.issuperset(map(type, (*rest, *named.values()))):
-        return None
-    return *parts, repr((rest, named))
+    for name, value in (*enumerate(values[count:]), *named.items()):
+        kind = type(value)
+        if kind not in _EXACT:
+            return None
+        parts += name, kind, value if value or kind is not float else str(value)
+    return tuple(parts)
 
 
 class _Known:
@@ -106,12 +109,6 @@ class _Known:
             if len(self._templates) >= CAPACITY:
                 self._templates.clear()
             self._templates[self._key] = prepared
-
-
-async def _again(context: _Context, prepared: Template, values: Sequence[Any]) -> Any:  # noqa: ANN401
-    """A call like one before."""
-    arrays = values[: len(prepared.inputs)]
-    return _single(await call_inline(context, prepared, arrays, context.default_stream))
 
 
 def _served(context: _Context, name: str) -> Callable[..., Any]:
@@ -188,7 +185,7 @@ async def _call(
     prepared = template(form, signature, arrays, attributes)
     if prepared.traffic <= context.inline_bytes:
         known.remember(prepared)
-        return _single(await call_inline(context, prepared, arrays, stream))
+        return await call_inline(context, prepared, arrays, stream)
     return _single(await _large(context, form, arrays, attributes, stream))
 
 

@@ -178,14 +178,12 @@ class BothPhases(Pending):
         if planned[:1] != _PLANNED:
             self._read(planned)
         failure = self.error
-        ran = next(results)
-        if ran == _QUEUED:
-            self.answer = _NOTHING
-        else:
-            self._read(ran)
+        self.read_run(next(results))
         self.error = failure or self.error
+
+    def read_run(self, ran: bytes | memoryview) -> None:
+        """Takes the result of phase two."""
+        self._read(ran)
 
 
 _PLANNED = wire.tag(device_service_pb2.Result, "get_workspace_size")
-_NOTHING = pb.ExecuteResponse()
-_QUEUED = device_service_pb2.Result(execute=_NOTHING).SerializeToString()

@@ -13,8 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -53,8 +52,7 @@ class EndedByServer(ServerUnavailable):
     """The server ended the call without giving a reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(NamedTuple):
     """A request that has not been answered."""
 
     number: int
@@ -160,6 +158,8 @@ class Requests:
 
     def _connected(self, timeout: float) -> SubmitCall | None:
         """The call, opened if it is time; ``None`` where it never will be."""
+        if self._call is not None and not self._resend:
+            return self._call
         pause = self._open_at - time.monotonic()
         if self._call is None and self._over is None and pause > 0:
             time.sleep(min(pause, timeout))

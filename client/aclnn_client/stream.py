@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -55,10 +56,15 @@ def duration(seconds: float, parameter: str = "timeout") -> Duration:
 
 def synchronizing(stream_id: str, timeout: float | None) -> Pending:
     """The command that waits for the work of a stream; of all, where the id is empty."""
-    request = pb.SynchronizeStreamRequest(stream_id=stream_id)
-    if timeout is not None:
-        request.timeout.CopyFrom(duration(timeout))
-    return Pending("synchronize_stream", request, patience=timeout or 0.0)
+    if timeout is None:
+        return Pending("synchronize_stream", (_waiting_for(stream_id),))
+    request = pb.SynchronizeStreamRequest(stream_id=stream_id, timeout=duration(timeout))
+    return Pending("synchronize_stream", request, patience=timeout)
+
+
+@functools.lru_cache(256)
+def _waiting_for(stream_id: str) -> bytes:
+    return pb.SynchronizeStreamRequest(stream_id=stream_id).SerializeToString()
 
 
 class AnyStream:

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from aclnn import wire
-from aclnn.arguments import TensorArgument
+from aclnn.arguments import TensorArgument, encode_tensor
 from aclnn.errors import AclnnError
 from aclnn.pythonic import Pythonic
 from aclnn.signatures import Signature
 from aclnn.tensors import TensorSpec, little_endian, pack
 from aclnn.v1 import operator_service_pb2 as pb
 from aclnn.v1 import tensor_pb2
+from aclnn.v1.device_service_pb2 import Result
 from aclnn_client.arrays import Array, data_type
 from aclnn_client.context import AnyContext
 from aclnn_client.pending import CONTEXT
@@ -33,7 +34,7 @@ from aclnn_client.phases import (
 )
 from aclnn_client.plans import CAPACITY
 from aclnn_client.stream import AnyStream
-from aclnn_client.tracing import Followed, follow
+from aclnn_client.tracing import follow
 from aclnn_client.values import encode, in_order, results_of, written
 
 
@@ -47,16 +48,38 @@ class Template:
     """The request of phase one without its executor_id, cut where the inputs' bytes belong."""
     inputs: tuple[TensorSpec, ...]
     results: tuple[TensorSpec, ...]
+    converted: bool
+    """Whether the bytes of an input are not those of its array."""
+    heads: tuple[bytes, ...]
+    """The result of phase two as servers write it, cut where the results' bytes belong."""
+    traffic: int
+    """Bytes of all arrays."""
+    answer_bytes: int
+    """Bytes of the results."""
 
-    @property
-    def traffic(self) -> int:
-        """Bytes of all arrays."""
-        return sum(spec.storage_bytes for spec in self.inputs) + self.answer_bytes
+    def fill(self, arrays: Sequence[Array]) -> list[bytes]:
+        """The request of phase one but for its executor_id, in parts."""
+        if self.converted:
+            pairs = zip(arrays, self.inputs, strict=True)
+            stored = [_bytes(array, spec) for array, spec in pairs]
+        else:
+            stored = [array.tobytes() for array in arrays]
+        parts = [self.segments[0]]
+        for data, segment in zip(stored, self.segments[1:], strict=True):
+            parts += data, segment
+        return parts
 
-    @property
-    def answer_bytes(self) -> int:
-        """Bytes of the results."""
-        return sum(spec.storage_bytes for spec in self.results)
+    def read(self, ran: bytes | memoryview) -> list[Array] | None:
+        """The results in the result of phase two; ``None`` where it is not written as usual."""
+        results: list[Array] = []
+        end = 0
+        for head, spec in zip(self.heads, self.results, strict=True):
+            begin = end + len(head)
+            if ran[end:begin] != head:
+                return None
+            end = begin + spec.storage_bytes
+            results.append(_array(ran[begin:end], spec))
+        return results if end == len(ran) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +131,33 @@ def _template(key: _Key) -> Template:
         signature.index(name): spec.storage_bytes
         for name, spec in zip(form.inputs, inputs, strict=True)
     }
-    return Template(form.operator, _segments(form.operator, encoded, sizes), inputs, results)
+    answered = sum(spec.storage_bytes for spec in results)
+    return Template(
+        form.operator,
+        _segments(form.operator, encoded, sizes),
+        inputs,
+        results,
+        any(spec.dtype.packed for spec in inputs)
+        or any(dtype.byteorder == ">" for dtype, _ in key.arrays),
+        _heads([signature.index(name) for name in form.outputs], results),
+        sum(spec.storage_bytes for spec in inputs) + answered,
+        answered,
+    )
+
+
+def _heads(positions: Sequence[int], specs: Sequence[TensorSpec]) -> tuple[bytes, ...]:
+    """What stands before the bytes of each result, in the result of phase two."""
+    whole = []
+    for position, spec in zip(positions, specs, strict=True):
+        tensor = encode_tensor(TensorArgument(spec, bytes(spec.storage_bytes)))
+        output = pb.Output(argument=position, tensor=tensor)
+        whole.append(pb.ExecuteResponse(outputs=[output]).SerializeToString())
+    heads = []
+    head = wire.field_head(Result, "execute", sum(map(len, whole)))
+    for encoded, spec in zip(whole, specs, strict=True):
+        heads.append(head + encoded[: len(encoded) - spec.storage_bytes])
+        head = b""
+    return tuple(heads)
 
 
 def _segments(
@@ -141,56 +190,53 @@ def _with_data(argument: bytes, size: int) -> bytes:
     return argument_field(body, size)
 
 
+class _Travelling(BothPhases):
+    """A call whose arrays travel with it."""
+
+    __slots__ = ("_template", "results")
+
+    def __init__(self, template: Template, plan: list[bytes], run: list[bytes]) -> None:
+        super().__init__(plan, run, answer_bytes=template.answer_bytes)
+        self._template = template
+        self.results: list[Array] | None = None
+
+    def read_run(self, ran: bytes | memoryview) -> None:
+        """Takes the arrays out of what is written as usual."""
+        self.results = self._template.read(ran)
+        if self.results is None:
+            super().read_run(ran)
+
+
 async def call_inline(
     context: AnyContext[Any, Any, Any, Any],
     template: Template,
     arrays: Sequence[Array],
     stream: AnyStream,
-) -> list[Array]:
+) -> Array | tuple[Array, ...]:
     """Makes the call: both phases in one request, and the results in its answer.
 
     Raises:
         AclnnError: what the first phase that failed did.
     """
-    with follow(template.operator) as followed:
-        return await _called(context, template, arrays, stream, followed)
-
-
-async def _called(
-    context: AnyContext[Any, Any, Any, Any],
-    template: Template,
-    arrays: Sequence[Array],
-    stream: AnyStream,
-    followed: Followed,
-) -> list[Array]:
     commands = context.commands
     executor_id = commands.next_id()
-    planned = _filled(template, arrays, executor_id)
-    request = phase_two(
+    plan = [executor_field(executor_id), *template.fill(arrays)]
+    run = phase_two(
         on_stream(stream.stream_id, stream.report_timing), executor_id, asynchronous=False
     )
-    call = BothPhases(
-        [*planned, *followed.phase_one],
-        [*request, *followed.phase_two],
-        answer_bytes=template.answer_bytes,
-    )
-    commands.submit(call, hold=commands.blocking)
-    try:
-        answer = await call
-    except AclnnError as error:
-        raise (commands.failures.take(CONTEXT) or error) from None
-    stream.note_timing(answer)
-    return [
-        _array(output.tensor.data, spec)
-        for output, spec in zip(answer.outputs, template.results, strict=True)
-    ]
-
-
-def _filled(template: Template, arrays: Sequence[Array], executor_id: int) -> list[bytes]:
-    parts = [executor_field(executor_id), template.segments[0]]
-    for spec, array, segment in zip(template.inputs, arrays, template.segments[1:], strict=True):
-        parts += _bytes(array, spec), segment
-    return parts
+    with follow(template.operator) as followed:
+        call = _Travelling(template, [*plan, *followed.phase_one], [*run, *followed.phase_two])
+        commands.submit(call, hold=commands.blocking)
+        try:
+            answer = await call
+        except AclnnError as error:
+            raise (commands.failures.take(CONTEXT) or error) from None
+    results = call.results
+    if results is None:
+        stream.note_timing(answer)
+        pairs = zip(answer.outputs, template.results, strict=True)
+        results = [_array(output.tensor.data, spec) for output, spec in pairs]
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _bytes(array: Array, spec: TensorSpec) -> bytes:
@@ -198,6 +244,6 @@ def _bytes(array: Array, spec: TensorSpec) -> bytes:
     return stored.tobytes()
 
 
-def _array(data: bytes, spec: TensorSpec) -> Array:
+def _array(data: bytes | memoryview, spec: TensorSpec) -> Array:
     array: Array = np.frombuffer(data, spec.numpy_dtype()).reshape(spec.shape).copy()
     return array

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
@@ -51,8 +51,7 @@ class Batch:
     acknowledged: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RawBatch:
+class RawBatch(NamedTuple):
     """A SubmitRequest whose commands are encoded; :func:`decode_command` decodes them."""
 
     context_id: str
@@ -69,8 +68,7 @@ class Answer:
     results: list[pb.Result | BulkRead]
 
 
-@dataclass(frozen=True, slots=True)
-class RawAnswer:
+class RawAnswer(NamedTuple):
     """A SubmitResponse whose results are encoded; :func:`decode_result` decodes them."""
 
     sequence: int
@@ -103,6 +101,9 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
+_CONTEXT_ID = tag(pb.SubmitRequest, "context_id")
+_REQUEST_SEQUENCE = tag(pb.SubmitRequest, "sequence")
+_ACKNOWLEDGED = tag(pb.SubmitRequest, "acknowledged")
 _COMMANDS = tag(pb.SubmitRequest, "commands")
 _COMMAND_TAGS = {field.name: tag(pb.Command, field.name) for field in pb.Command.DESCRIPTOR.fields}
 _COMMAND_NAMES = {
@@ -176,8 +177,14 @@ def join_request(
     context_id: str, sequence: int, commands: Iterable[Part], acknowledged: int = 0
 ) -> bytes:
     """Encodes a SubmitRequest whose commands are encoded; as :func:`encode_request` otherwise."""
-    head = pb.SubmitRequest(context_id=context_id, sequence=sequence, acknowledged=acknowledged)
-    return b"".join((head.SerializeToString(), *commands))
+    head: list[Part] = []
+    if context_id:
+        head += _field(_CONTEXT_ID, (context_id.encode(),))
+    if sequence:
+        head += _REQUEST_SEQUENCE, varint(sequence)
+    if acknowledged:
+        head += _ACKNOWLEDGED, varint(acknowledged)
+    return b"".join((*head, *commands))
 
 
 def field_head(message: type[Message], field: str, size: int) -> bytes:

@@ -18,6 +18,7 @@ from aclnn_client import (
 )
 from aclnn_client.arrays import Array, ArrayLike
 from aclnn_client.commands import INLINE_BYTES
+from aclnn_client.travelling import Template
 from aclnn_client.values import written
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
@@ -41,6 +42,31 @@ def test_one_line_is_one_round_trip(context: Context) -> None:
         assert type(got) is np.ndarray
         assert got.flags.writeable
         np.testing.assert_allclose(got, reference(GRAD, X, TARGET), rtol=1e-6)
+
+
+@pytest.mark.parametrize("usual", [True, False])
+def test_results_are_read_where_servers_write_them_and_wherever_else_they_stand(
+    monkeypatch: pytest.MonkeyPatch, *, usual: bool
+) -> None:
+    read, found = Template.read, []
+
+    def reading(template: Template, ran: bytes | memoryview) -> list[Array] | None:
+        found.append(read(template, ran if usual else bytes(ran) + b"\x7a\0"))
+        return found[-1]
+
+    monkeypatch.setattr(Template, "read", reading)
+    with (
+        Server(ServerConfig(listen="127.0.0.1:0")) as server,
+        connect(server.address, shared_memory=False) as context,
+    ):
+        for x in (X, X[:0], X[0, 0], np.arange(30_000, dtype=np.float32)):
+            for _ in range(3):
+                np.testing.assert_array_equal(context.ops.neg(x), -x)
+        for _ in range(3):
+            values, places = context.ops.max_dim(X, 1)
+            np.testing.assert_array_equal(values, X.max(1))
+            np.testing.assert_array_equal(places, X.argmax(1))
+    assert [results is not None for results in found] == [usual] * 15
 
 
 def test_a_call_that_carries_as_much_as_it_may_is_one_request(

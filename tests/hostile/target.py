@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, is_dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -148,7 +148,7 @@ class Target:
         numbered = batch.sequence % 8 != 7
         if numbered:
             last: int = self._sides[0].context.batches._applied
-            batch = replace(batch, sequence=last + 1, acknowledged=last)
+            batch = batch._replace(sequence=last + 1, acknowledged=last)
         answer, plain = (side.apply(batch) for side in self._sides)
         if isinstance(answer, AclnnError):
             if numbered:
@@ -223,8 +223,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - what a decoder gives
         return value.SerializeToString(deterministic=True)
     if isinstance(value, str | int):
         return value
-    if hasattr(value, "__slots__"):
-        return [_plain(getattr(value, name)) for name in value.__slots__]
+    if is_dataclass(value):
+        return [_plain(getattr(value, each.name)) for each in fields(value)]
     return [_plain(each) for each in value]
 
 

@@ -51,6 +51,7 @@ def test_protobufs_own_bytes_are_taken_apart(executor: int, size: int, stream: s
 
 PLAN = encoded(get_workspace_size=plan(NAME, floats(1), executor=300))
 RUN = encoded(execute=run(300, stream="s"))
+TOO_LARGE = b"\xff" * 9 + b"\x7f"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,7 @@ RUN = encoded(execute=run(300, stream="s"))
         (PLAN, encoded(execute=run(300, stream="s" * 128))),
         (PLAN, RUN[:-1]),
         (PLAN, RUN + b"\0"),
+        (b"\x0a\x0b\x18" + TOO_LARGE, b"\x12\x0b\x18" + TOO_LARGE),
         (PLAN, b"\x12\x80"),
         (PLAN, b"\x12\x01\x18"),
         (PLAN, b"\x12"),
@@ -74,6 +76,7 @@ RUN = encoded(execute=run(300, stream="s"))
         "a long stream",
         "too short",
         "too long",
+        "too large a number",
         "no size",
         "no number",
         "a tag only",

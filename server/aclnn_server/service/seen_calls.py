@@ -70,6 +70,8 @@ def _cut(command: bytes | memoryview) -> tuple[bytes, int, bytes] | None:
         number, end = command[place + 1], place + 2
         if number > 127:
             number, end = wire.read_varint(command, place + 1)
+            if number >= 1 << 64:  # protobuf's classes leave the rest out
+                return None
     except (IndexError, wire.OtherForm):
         return None
     return command[start:place], number, command[end:]
