@@ -146,12 +146,6 @@ class AnyBuffer:
             return
         if context.data.takes(len(data)):
             await self.unused()
-        await self.put_unused(data, offset, progress=progress)
-
-    async def put_unused(self, data: memoryview, offset: int, *, progress: bool = False) -> None:
-        """Writes bytes into memory that is not shared; after :meth:`unused`, where that is needed."""
-        context = self.context
-        if context.data.takes(len(data)):
             write = partial(context.data.write, self.buffer_id, offset, data, progress=progress)
             if await context.blocking_call(write, context.data.break_off):
                 return

@@ -218,20 +218,29 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
     async def _upload_all(self, given: Sequence[Array], *, progress: bool = False) -> list[TensorT]:
         described = [describe(array) for array in given]
         tensors = [self.uninitialized(spec) for spec, _ in described]
-        filled = [
-            (tensor.buffer, each[1].data) for tensor, each in zip(tensors, described, strict=True)
-        ]
+        await self._fill(
+            [
+                (tensor.buffer, data.data)
+                for tensor, (_, data) in zip(tensors, described, strict=True)
+            ],
+            progress=progress,
+        )
+        return tensors
+
+    async def _fill(self, filled: Sequence[tuple[BufferT, memoryview]], *, progress: bool) -> None:
+        """Writes buffers that were made for it, whole."""
         direct = [
-            buffer for buffer, data in filled if not buffer.shared and self.data.takes(len(data))
+            (buffer.buffer_id, data)
+            for buffer, data in filled
+            if buffer.shared is None and self.data.takes(len(data))
         ]
-        if direct:
-            await direct[-1].unused()  # they are made in order
+        create = partial(self.data.create, direct, progress=progress)
+        done = bool(direct) and await self.blocking_call(create, self.data.break_off)
         for buffer, data in filled:
             if buffer.shared is not None:
                 buffer.fill_in(data)
-            else:
-                await buffer.put_unused(data, 0, progress=progress)
-        return tensors
+            elif not (done and buffer.buffer_id in dict(direct)):
+                await buffer.put(data, 0, progress=progress)
 
     def uninitialized(self, spec: TensorSpec) -> TensorT:
         """Allocates a tensor that is to be written as a whole: what it holds before may be anything."""

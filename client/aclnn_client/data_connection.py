@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from aclnn.data_connection import DONE, Direction, Transfer
 from aclnn.errors import AclnnError, LimitExceededError
@@ -77,34 +77,43 @@ class DataConnection:
             and os.getpid() == self._process
         )
 
-    def write(self, buffer_id: int, offset: int, data: memoryview, *, progress: bool) -> bool:
-        """Writes into a buffer; blocks until it is done.
+    def create(self, filled: Sequence[tuple[int, memoryview]], *, progress: bool) -> bool:
+        """Makes buffers and writes them, whole; commands that make them may be under way.
 
         Args:
-            buffer_id: a buffer that the server has made.
-            offset: bytes from its start.
-            data: the bytes, one-dimensional.
+            filled: ids and bytes, one-dimensional.
             progress: whether to show a progress bar.
 
         Returns:
-            Whether it was done; else it is to be done otherwise.
+            Whether it was done; else all of it is to be done otherwise.
         """
+        bar = Progress("upload", sum(len(data) for _, data in filled), shown=progress)
+
+        def send(connection: socket.socket) -> bool:
+            for buffer_id, data in filled:
+                _send(connection, Transfer(Direction.CREATE, buffer_id, 0, len(data)), data, bar)
+            answers = [_answer(connection) for _ in filled]
+            return all(answer == DONE for answer in answers)
+
+        return self._transfer(send)
+
+    def write(self, buffer_id: int, offset: int, data: memoryview, *, progress: bool) -> bool:
+        """Writes into a buffer, at `offset` bytes from its start; as :meth:`create`."""
         bar = Progress("upload", len(data), shown=progress)
 
-        def send(connection: socket.socket) -> None:
-            for start in range(0, len(data), _STEP_BYTES):
-                step = data[start : start + _STEP_BYTES]
-                _send(connection, step)
-                bar.advance(len(step))
-            _expect_done(connection)
+        def send(connection: socket.socket) -> bool:
+            _send(connection, Transfer(Direction.WRITE, buffer_id, offset, len(data)), data, bar)
+            return _answer(connection) == DONE
 
-        return self._transfer(Transfer(Direction.WRITE, buffer_id, offset, len(data)), send)
+        return self._transfer(send)
 
     def read(self, buffer_id: int, offset: int, into: memoryview, *, progress: bool) -> bool:
         """Reads from a buffer into `into`; as :meth:`write`."""
         bar = Progress("download", len(into), shown=progress)
 
-        def receive(connection: socket.socket) -> None:
+        def receive(connection: socket.socket) -> bool:
+            transfer = Transfer(Direction.READ, buffer_id, offset, len(into))
+            connection.sendall(transfer.encode())
             left = into
             while left:
                 received = connection.recv_into(left)
@@ -112,8 +121,9 @@ class DataConnection:
                     raise ConnectionResetError
                 left = left[received:]
                 bar.advance(received)
+            return True
 
-        return self._transfer(Transfer(Direction.READ, buffer_id, offset, len(into)), receive)
+        return self._transfer(receive)
 
     def break_off(self) -> None:
         """Ends a transfer that a thread is at."""
@@ -132,14 +142,13 @@ class DataConnection:
 
     # --- one transfer -------------------------------------------------------------------------------
 
-    def _transfer(self, transfer: Transfer, move: Callable[[socket.socket], None]) -> bool:
+    def _transfer(self, move: Callable[[socket.socket], bool]) -> bool:
         with self._lock:
             connection = self._made()
             if connection is None:
                 return False
             try:
-                connection.sendall(transfer.encode())
-                move(connection)
+                done = move(connection)
             except OSError:
                 self._drop(connection)
                 return False
@@ -147,7 +156,7 @@ class DataConnection:
                 self._drop(connection)
                 raise
             self._broken = 0
-            return True
+            return done
 
     def _made(self) -> socket.socket | None:
         if self._socket is None and not self._over:
@@ -169,7 +178,7 @@ class DataConnection:
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sendall(answer.secret)
-            _expect_done(connection)
+            _answer(connection)
             connection.settimeout(self._silence)
         except BaseException:
             connection.close()
@@ -190,9 +199,17 @@ class DataConnection:
             connection.close()
 
 
-def _send(connection: socket.socket, data: memoryview) -> None:
+def _send(connection: socket.socket, transfer: Transfer, data: memoryview, bar: Progress) -> None:
+    connection.sendall(transfer.encode())
+    for start in range(0, len(data), _STEP_BYTES):
+        step = data[start : start + _STEP_BYTES]
+        _send_step(connection, step)
+        bar.advance(len(step))
+
+
+def _send_step(connection: socket.socket, data: memoryview) -> None:
     """Sends all of it, unless the server ends the connection: who only sends may not be told for long."""
-    if isinstance(connection, ssl.SSLSocket):  # on which more can arrive than what is meant for us
+    if isinstance(connection, ssl.SSLSocket):  # of which the socket does not tell what has come
         connection.sendall(data)
         return
     poll = select.poll()
@@ -203,10 +220,15 @@ def _send(connection: socket.socket, data: memoryview) -> None:
         if not happened:
             raise TimeoutError
         if happened[0][1] != select.POLLOUT:
-            raise ConnectionResetError  # nothing else is to come before all has been sent
+            if not connection.recv(1, socket.MSG_PEEK):
+                raise ConnectionResetError
+            # The answer to what was sent before: it waits until all has been sent.
+            poll.modify(connection, select.POLLOUT)
         data = data[connection.send(data) :]
 
 
-def _expect_done(connection: socket.socket) -> None:
-    if connection.recv(1) != DONE:
+def _answer(connection: socket.socket) -> bytes:
+    answer = connection.recv(1)
+    if not answer:
         raise ConnectionResetError
+    return answer

@@ -1,10 +1,11 @@
 """What travels over a data connection, as both sides must agree on it.
 
 AttachDataConnection names a port, of the host that serves the calls, and a secret. The client connects, with
-TLS where the calls have it, sends the secret, and is answered :data:`DONE`. Then it asks for one transfer
-after the other, each a :class:`Transfer`. The bytes of a write follow it, and the answer is :data:`DONE` once
-they are in the buffer; the answer to a read is its bytes. Whatever goes wrong ends the connection without a
-word: the ordinary calls, which can do the same, tell what it is.
+TLS where the calls have it, sends the secret, and is answered :data:`DONE`. Then it asks for transfers, each
+a :class:`Transfer`, and need not wait for one to ask for the next; they are made and answered in order. The
+bytes of a write follow it, and the answer is :data:`DONE` once they are in the buffer; the answer to a read
+is its bytes. A buffer that there is no room for is answered :data:`REFUSED`. Whatever else goes wrong ends
+the connection without a word: the ordinary calls, which can do the same, tell what it is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ SECRET_BYTES = 32
 """Bytes of a secret."""
 DONE = b"\1"
 """Answer to a secret that is known, and to a write."""
+REFUSED = b"\2"
+"""Answer to a write into a new buffer that there is no room for; its bytes went nowhere."""
 
 _LAYOUT = struct.Struct("<B7xQQQ")
 TRANSFER_BYTES = _LAYOUT.size
@@ -30,6 +33,8 @@ class Direction(IntEnum):
     """From the client into the buffer."""
     READ = 2
     """From the buffer to the client."""
+    CREATE = 3
+    """As WRITE, of the whole of a buffer that is made for it, unless there is one of that size already."""
 
 
 class Transfer(NamedTuple):

@@ -123,6 +123,7 @@ def test_a_failure_to_allocate_is_told_with_its_cause() -> None:
     config = ServerConfig(listen="127.0.0.1:0", shared_memory=False, max_context_bytes=quota)
     with Server(config) as server, connect(server.address) as context:
         hog = context.malloc(quota - 1)
+        context.synchronize()
         with pytest.raises(
             OutOfMemoryError, match=f"asks for {VALUES.nbytes} bytes; the context has 1"
         ):
@@ -130,6 +131,7 @@ def test_a_failure_to_allocate_is_told_with_its_cause() -> None:
         assert hog is not None
         hog.free()
         np.testing.assert_array_equal(context.tensor(VALUES).numpy(), VALUES)
+        assert context.transport == DIRECT
 
 
 def test_threads_take_turns(context: Context) -> None:

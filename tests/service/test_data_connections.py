@@ -24,7 +24,7 @@ from tests.service.conftest import Serve
 from tests.service.gated import CountingDevice, GatedBackend
 from tests.service.requests import run
 from tests.service.test_memory import large
-from tests.service.transferring import READ, WRITE, Transferring, asking, dialled
+from tests.service.transferring import CREATE, READ, WRITE, Transferring, asking, dialled
 from tests.waiting import until
 
 ATTACH = pb.AttachDataConnectionRequest()
@@ -77,6 +77,27 @@ def test_bytes_go_there_and_back(caller: Caller, data: Transferring) -> None:
     assert data.write(1, b"", offset=SIZE)
     assert data.read(1, 5, offset=SIZE - 5) == CONTENT[SIZE - 5 : SIZE - 3] + b"abc"
     assert data.read(1, 0) == b""
+
+
+@pytest.mark.usefixtures("reach")
+def test_buffers_are_made_on_the_way(caller: Caller, data: Transferring) -> None:
+    data.socket.sendall(asking(CREATE, 7, 0, SIZE) + CONTENT + asking(CREATE, 8, 0, 3) + b"abc")
+    assert data.received(2) == b"\1\1"
+    malloc(caller, 7)  # what is under way meanwhile finds the same one
+    assert data.read(7, SIZE) + data.read(8, 3) == CONTENT + b"abc"
+    assert caller(pb.RenewContextRequest()).usage.bytes == SIZE + 3
+
+
+def test_a_buffer_that_there_is_no_room_for_ends_nothing(serve: Serve) -> None:
+    caller = Unary(serve(max_context_bytes=SIZE, max_buffers=1))
+    with Transferring(caller(ATTACH)) as data:
+        data.socket.sendall(asking(CREATE, 1, 0, SIZE + 1) + CONTENT + b"x")
+        assert data.received(1) == b"\2"
+        assert caller(pb.RenewContextRequest()).usage.bytes == 0
+        data.socket.sendall(asking(CREATE, 1, 0, 3) + b"abc" + asking(CREATE, 2, 0, 3) + b"def")
+        assert data.received(2) == b"\1\2"
+        assert data.read(1, 3) == b"abc"
+    caller.close()
 
 
 def test_it_waits_for_a_new_thread_after_a_while(caller: Caller, data: Transferring) -> None:
@@ -215,8 +236,13 @@ def test_a_port_that_is_none(serve: Serve, port: str) -> None:
 # --- what ends it -----------------------------------------------------------------------------------
 
 BAD = {
+    "a new buffer without a number": asking(CREATE, 0, 0, 1) + b"x",
+    "a new buffer of no bytes": asking(CREATE, 2, 0, 0),
+    "a new buffer written from its middle": asking(CREATE, 2, 1, 1) + b"x",
+    "a new buffer of a size that cannot be": asking(CREATE, 2, 0, 2**63),
+    "a buffer of another size": asking(CREATE, 1, 0, 3) + b"xyz",
     "no such buffer": asking(WRITE, 2, 0, 1) + b"x",
-    "another direction": asking(3, 1, 0, 0),
+    "another direction": asking(4, 1, 0, 0),
     "a range outside": asking(WRITE, 1, 3, 2) + b"xy",
     "a range that overflows": asking(READ, 1, 2**64 - 1, 1),
     "more than there is": asking(READ, 1, 0, 2**63),

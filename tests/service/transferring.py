@@ -10,7 +10,7 @@ from aclnn.v1 import device_service_pb2 as pb
 
 DEADLINE = 30.0
 """Seconds after which a wait counts as hung."""
-WRITE, READ = 1, 2
+WRITE, READ, CREATE = 1, 2, 3
 
 
 def asking(direction: int, buffer_id: int, offset: int, size: int) -> bytes:

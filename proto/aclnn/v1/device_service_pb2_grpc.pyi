@@ -198,11 +198,13 @@ class DeviceServiceStub:
     AttachDataConnection: _grpc.UnaryUnaryMultiCallable[_device_service_pb2.AttachDataConnectionRequest, _device_service_pb2.AttachDataConnectionResponse]
     """Lets the client make a data connection, over which large writes and reads of the context's buffers move
     faster than in messages. It connects to `port` of the host that serves this call, by TCP, with TLS where
-    this call has it, and sends the secret; the answer is one byte, 1. Then, any number of times, one at a
-    time: 32 bytes, little-endian, of direction (1 write, 2 read; one byte and seven of 0), buffer_id, offset
-    and bytes. The bytes of a write follow, and the answer is one byte, 1, when they are in the buffer; a
-    read is answered with its bytes. Both act at once, after queued work that uses the buffer. What goes wrong
-    ends the connection without a word. A context has one; it ends with the context.
+    this call has it, and sends the secret; the answer is one byte, 1. Then, any number of times, in order: 32
+    bytes, little-endian, of direction (1 write, 2 read, 3 malloc and write; one byte and seven of 0),
+    buffer_id, offset and bytes. The bytes of a write follow, and the answer is one byte, 1, when they are in
+    the buffer; a read is answered with its bytes. Both act at once, after queued work that uses the buffer.
+    With 3 the buffer is made first, as by Malloc with `bytes` and `uninitialized`; where there is no room, the
+    answer is one byte, 2. What else goes wrong ends the connection without a word. A context has one; it ends
+    with the context.
     Repeat: ends the connection that there was, and lets another be made.
     Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (207012, number of data connections), UNIMPLEMENTED
     (207000, not offered by this server). Retry: yes.
@@ -371,11 +373,13 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     AttachDataConnection: _aio.UnaryUnaryMultiCallable[_device_service_pb2.AttachDataConnectionRequest, _device_service_pb2.AttachDataConnectionResponse]  # type: ignore[assignment]
     """Lets the client make a data connection, over which large writes and reads of the context's buffers move
     faster than in messages. It connects to `port` of the host that serves this call, by TCP, with TLS where
-    this call has it, and sends the secret; the answer is one byte, 1. Then, any number of times, one at a
-    time: 32 bytes, little-endian, of direction (1 write, 2 read; one byte and seven of 0), buffer_id, offset
-    and bytes. The bytes of a write follow, and the answer is one byte, 1, when they are in the buffer; a
-    read is answered with its bytes. Both act at once, after queued work that uses the buffer. What goes wrong
-    ends the connection without a word. A context has one; it ends with the context.
+    this call has it, and sends the secret; the answer is one byte, 1. Then, any number of times, in order: 32
+    bytes, little-endian, of direction (1 write, 2 read, 3 malloc and write; one byte and seven of 0),
+    buffer_id, offset and bytes. The bytes of a write follow, and the answer is one byte, 1, when they are in
+    the buffer; a read is answered with its bytes. Both act at once, after queued work that uses the buffer.
+    With 3 the buffer is made first, as by Malloc with `bytes` and `uninitialized`; where there is no room, the
+    answer is one byte, 2. What else goes wrong ends the connection without a word. A context has one; it ends
+    with the context.
     Repeat: ends the connection that there was, and lets another be made.
     Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (207012, number of data connections), UNIMPLEMENTED
     (207000, not offered by this server). Retry: yes.
@@ -691,11 +695,13 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_device_service_pb2.AttachDataConnectionResponse, _abc.Awaitable[_device_service_pb2.AttachDataConnectionResponse]]:
         """Lets the client make a data connection, over which large writes and reads of the context's buffers move
         faster than in messages. It connects to `port` of the host that serves this call, by TCP, with TLS where
-        this call has it, and sends the secret; the answer is one byte, 1. Then, any number of times, one at a
-        time: 32 bytes, little-endian, of direction (1 write, 2 read; one byte and seven of 0), buffer_id, offset
-        and bytes. The bytes of a write follow, and the answer is one byte, 1, when they are in the buffer; a
-        read is answered with its bytes. Both act at once, after queued work that uses the buffer. What goes wrong
-        ends the connection without a word. A context has one; it ends with the context.
+        this call has it, and sends the secret; the answer is one byte, 1. Then, any number of times, in order: 32
+        bytes, little-endian, of direction (1 write, 2 read, 3 malloc and write; one byte and seven of 0),
+        buffer_id, offset and bytes. The bytes of a write follow, and the answer is one byte, 1, when they are in
+        the buffer; a read is answered with its bytes. Both act at once, after queued work that uses the buffer.
+        With 3 the buffer is made first, as by Malloc with `bytes` and `uninitialized`; where there is no room, the
+        answer is one byte, 2. What else goes wrong ends the connection without a word. A context has one; it ends
+        with the context.
         Repeat: ends the connection that there was, and lets another be made.
         Status: NOT_FOUND (context), RESOURCE_EXHAUSTED (207012, number of data connections), UNIMPLEMENTED
         (207000, not offered by this server). Retry: yes.

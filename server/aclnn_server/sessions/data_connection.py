@@ -12,8 +12,14 @@ import threading
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from aclnn.data_connection import DONE, TRANSFER_BYTES, Direction, Transfer
-from aclnn.errors import AclnnError, UnsupportedError
+from aclnn.data_connection import DONE, REFUSED, TRANSFER_BYTES, Direction, Transfer
+from aclnn.errors import (
+    AclnnError,
+    InvalidParameterError,
+    LimitExceededError,
+    OutOfMemoryError,
+    UnsupportedError,
+)
 from aclnn_server.backends.base import Device, Memory
 
 if TYPE_CHECKING:
@@ -94,20 +100,39 @@ class DataConnection:
     def _transfer(self, transfer: Transfer) -> None:
         direction, buffer_id, offset, size = transfer
         device, meter = self._context.device, self._context.meter
+        if direction is Direction.CREATE and not self._create(buffer_id, size):
+            self._skip(size)
+            self._socket.sendall(REFUSED)
+            return
         buffer = self._context.buffers.find(buffer_id)
         buffer.check_range(offset, size, "bytes")
-        writes = direction is Direction.WRITE
+        reads = direction is Direction.READ
         if meter is not None:
-            meter.note_call("write_buffer" if writes else "read_buffer")
-            meter.note_bytes(*((size, 0) if writes else (0, size)))
+            meter.note_call("read_buffer" if reads else "write_buffer")
+            meter.note_bytes(*((0, size) if reads else (size, 0)))
         with buffer.held(lambda: self._ended) as memory:
             region = device.slice(memory, offset, size)
-            if writes:
-                self._write(device, region, size)
-            else:
+            if reads:
                 self._read(device, region, size)
-        if writes:
+            else:
+                self._write(device, region, size)
+        if not reads:
             self._socket.sendall(DONE)
+
+    def _create(self, buffer_id: int, size: int) -> bool:
+        """Makes a buffer, if there is room; a command of the client's may have made it before."""
+        if not buffer_id:  # nobody would ever know the number that it gets
+            raise InvalidParameterError("buffer_id is 0", parameter="buffer_id")
+        try:
+            self._context.add_buffer(buffer_id, size, zeroed=False)
+        except (OutOfMemoryError, LimitExceededError):
+            return False
+        return True
+
+    def _skip(self, size: int) -> None:
+        rest = memoryview(bytearray(min(size, STAGED_BYTES)))
+        for start in range(0, size, STAGED_BYTES):
+            self._receive(rest[: size - start])
 
     def _write(self, device: Device, memory: Memory, size: int) -> None:
         reachable = device.reach(memory)
