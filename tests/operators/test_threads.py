@@ -21,6 +21,48 @@ def test_every_block_is_computed_once(count: int, blocks: int) -> None:
     threads.close()
 
 
+def test_computations_one_after_the_other_share_what_they_begin_with() -> None:
+    threads = Threads(2)
+    seen: list[Scratch] = []
+
+    def compute(scratch: Scratch, number: int) -> None:
+        assert scratch.mark() == 0
+        scratch.take((100,), np.dtype(np.uint8))
+        assert np.isinf(np.float32(1) / np.float32(0))  # and nothing is told of it
+        seen.append(scratch)
+
+    with warnings.catch_warnings(), threads.kept() as kept:
+        warnings.simplefilter("error")
+        for size in (1000, 500, 100_000, 1000):
+            kept.run(compute, 1, size)
+            assert seen[-1].capacity >= size
+        assert seen[0] is seen[1]
+        assert seen[2] is seen[3]
+        done: list[int] = []
+        kept.run(lambda scratch, number: done.append(number), 8, 1000)
+    assert sorted(done) == list(range(8))
+    threads.run(compute, 1, 1000)
+    assert seen[4] in seen[:4]  # it was given back
+    threads.close()
+
+
+def test_a_computation_that_is_not_wanted_any_more_ends_before_the_next() -> None:
+    threads = Threads(1)
+    done: list[int] = []
+
+    def check() -> None:
+        if len(done) == 2:
+            raise KeyError("enough")
+
+    with threads.asking(check).kept() as kept:
+        for _ in range(2):
+            kept.run(lambda scratch, number: done.append(number), 1, 0)
+        with pytest.raises(KeyError, match="enough"):
+            kept.run(lambda scratch, number: done.append(number), 1, 0)
+    assert done == [0, 0]
+    threads.close()
+
+
 def test_several_threads_work_at_a_time() -> None:
     threads = Threads(3)
     together = threading.Barrier(3, timeout=30)

@@ -40,14 +40,15 @@ class Join:
     flat: bool
     """Whether arrays are of bytes, with one dimension."""
 
-    def prepare(self, memory: Memory, written: Array) -> Job:
+    def prepare(self, memory: Memory, written: Callable[[], Array]) -> Job:
         """Finds its arrays."""
+        output = written()
         storages = memory[self.name]
         found = zip(self.finders, self.positions, strict=True)
         sources = [find(storages[position]) for find, position in found]
-        if any(map(np.may_share_memory, sources, itertools.repeat(written))):
+        if any(map(np.may_share_memory, sources, itertools.repeat(output))):
             sources = [source.copy() for source in sources]
-        target = written.reshape(-1).view(np.uint8) if self.flat else written
+        target = output.reshape(-1).view(np.uint8) if self.flat else output
         return _JoinJob(self, sources, target)
 
 

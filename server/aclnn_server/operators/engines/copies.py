@@ -6,7 +6,7 @@ that shares memory with the output is copied first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,8 +35,8 @@ _CAST = RUN // 4
 class Step(Protocol):
     """One part of a movement: what it writes, no other step writes."""
 
-    def prepare(self, memory: Memory, written: Array) -> Job:
-        """Finds its arrays; `written` is all that the steps write."""
+    def prepare(self, memory: Memory, written: Callable[[], Array]) -> Job:
+        """Finds its arrays; `written` gives all that the steps write."""
 
 
 class Job(Protocol):
@@ -65,7 +65,10 @@ class Movement:
 
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
         """Writes the output."""
-        written = self.output.view(memory[self.name])
+
+        def written() -> Array:
+            return self.output.view(memory[self.name])
+
         jobs = [step.prepare(memory, written) for step in self.steps]
         if len(jobs) == 1:
             threads.run(jobs[0], jobs[0].tiling.blocks, jobs[0].scratch)
@@ -99,12 +102,15 @@ class Copy:
     item: int | None
     """Position in the list, where the source is one of a list of tensors."""
 
-    def prepare(self, memory: Memory, written: Array) -> Job:
+    def prepare(self, memory: Memory, written: Callable[[], Array]) -> Job:
         """Finds its arrays."""
         storage = memory[self.source.name]
         source = self.source.array(storage if self.item is None else storage[self.item])
-        target = self.target.array(memory[self.target.name])
-        return _CopyJob(self, apart(source, target, written), target)
+        output = memory[self.target.name]
+        target = self.target.array(output)
+        if np.may_share_memory(source, output):
+            source = apart(source, target, written())
+        return _CopyJob(self, source, target)
 
 
 def copy(
@@ -203,7 +209,7 @@ class Fill:
     tiling: Tiling
     value: Array
 
-    def prepare(self, memory: Memory, written: Array) -> Job:
+    def prepare(self, memory: Memory, written: Callable[[], Array]) -> Job:
         """Finds its array."""
         return _FillJob(self, self.target.array(memory[self.target.name]))
 

@@ -97,12 +97,13 @@ class Each:
 
     def run(self, memory: Memory, workspace: Array | None, threads: Threads) -> None:
         """Computes the places in order."""
-        for place, work in enumerate(self.works):
-            own = {
-                name: storage[place] if name in self.lists else storage
-                for name, storage in memory.items()
-            }
-            work.run(own, workspace, threads)
+        own = dict(memory)
+        lists = [(name, memory[name]) for name in self.lists]
+        with threads.kept() as kept:
+            for place, work in enumerate(self.works):
+                for name, storages in lists:
+                    own[name] = storages[place]
+                work.run(own, workspace, kept)
 
 
 def each(plan: Planner, lists: str, split: str = "") -> Planner:

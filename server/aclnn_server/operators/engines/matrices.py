@@ -64,7 +64,7 @@ class Factor:
         if self.copy is None:
             return self.spec.view(memory.get(self.name, _EMPTY))
         storage = memory[self.room]
-        job = self.copy.prepare(memory, storage)
+        job = self.copy.prepare(memory, lambda: storage)
         threads.run(job, job.tiling.blocks, job.scratch)
         return self.spec.view(storage)
 
@@ -132,7 +132,7 @@ class Product:
     def _write(self, memory: Memory, threads: Threads) -> None:
         step = copy(("result", self._floats), ("out", self.output))
         assert step is not None, "an empty output is not computed"
-        job = step.prepare(memory, self.output.view(memory["out"]))
+        job = step.prepare(memory, lambda: self.output.view(memory["out"]))
         threads.run(job, job.tiling.blocks, job.scratch)
 
 

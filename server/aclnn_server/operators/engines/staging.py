@@ -122,7 +122,7 @@ class Operand:
 
 def _move(step: Copy | None, memory: Memory, written: Array, threads: Threads) -> None:
     if step is not None:
-        job = step.prepare(memory, written)
+        job = step.prepare(memory, lambda: written)
         threads.run(job, job.tiling.blocks, job.scratch)
 
 

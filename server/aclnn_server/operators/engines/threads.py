@@ -6,6 +6,7 @@ import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,8 @@ class Threads:
         self._pool = ThreadPoolExecutor(max(1, self.count - 1), thread_name_prefix="kernel")
         self._idle: list[Scratch] = []
         self._check: Callable[[], None] | None = None
+        self._own: Scratch | None = None
+        """Scratch memory of the caller, who makes many computations one after the other."""
 
     def asking(self, check: Callable[[], None]) -> Threads:
         """The same threads, for computations that call `check` before each block and end with what it
@@ -85,6 +88,19 @@ class Threads:
         asking = copy.copy(self)
         asking._check = check
         return asking
+
+    @contextmanager
+    def kept(self) -> Iterator[Threads]:
+        """The same threads, for one caller's computations one after the other: what is the same for each of
+        them is begun and ended once."""
+        kept = copy.copy(self)
+        kept._own = self._borrow(0)
+        try:
+            with np.errstate(all="ignore"):
+                yield kept
+        finally:
+            assert kept._own is not None
+            self._give_back(kept._own)
 
     def run(self, compute: Callable[[Scratch, int], None], blocks: int, scratch: int) -> None:
         """Calls ``compute(scratch, block)`` for every block, and returns when all are done.
@@ -95,7 +111,10 @@ class Threads:
             scratch: bytes that `compute` takes at most.
         """
         if blocks == 1:
-            self._work(compute, (0,), scratch)
+            if self._own is None:
+                self._work(compute, (0,), scratch)
+            else:
+                self._compute_one(compute, self._own, scratch)
             return
         numbers = iter(range(blocks))
         others = self._start(compute, numbers, blocks, scratch)
@@ -117,6 +136,16 @@ class Threads:
         jobs = itertools.repeat((compute, numbers, scratch), others)
         return [self._pool.submit(self._work, *job) for job in jobs]
 
+    def _compute_one(
+        self, compute: Callable[[Scratch, int], None], own: Scratch, size: int
+    ) -> None:
+        if self._check is not None:
+            self._check()
+        if own.capacity < size:
+            self._own = own = Scratch(size)
+        own.rewind()
+        compute(own, 0)
+
     def _work(
         self, compute: Callable[[Scratch, int], None], numbers: Iterable[int], size: int
     ) -> None:
@@ -129,8 +158,11 @@ class Threads:
                     scratch.rewind()
                     compute(scratch, number)
         finally:
-            if len(self._idle) < 2 * self.count:
-                self._idle.append(scratch)
+            self._give_back(scratch)
+
+    def _give_back(self, scratch: Scratch) -> None:
+        if len(self._idle) < 2 * self.count:
+            self._idle.append(scratch)
 
     def _borrow(self, size: int) -> Scratch:
         try:

@@ -39,19 +39,20 @@ class Operand:
     """Elements between neighbours."""
     offset: int
     """Elements from the start of the storage to the first."""
-    _steps: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    """The strides in bytes."""
+    _layout: tuple[np.dtype[Any] | None, int, tuple[int, ...]] = field(
+        init=False, repr=False, compare=False
+    )
+    """Type of the elements, bytes from the start of the storage to the first, and the strides in bytes."""
 
     def __post_init__(self) -> None:
-        steps = tuple(step * self.dtype.itemsize for step in self.strides)
-        object.__setattr__(self, "_steps", steps)
+        size = self.dtype.itemsize
+        steps = tuple(step * size for step in self.strides)
+        object.__setattr__(self, "_layout", (self.dtype.numpy, self.offset * size, steps))
 
     def array(self, memory: Array) -> Array:
         """The operand's elements in its storage."""
-        dtype = self.dtype
-        return np.ndarray(
-            self.shape, dtype.numpy, memory, self.offset * dtype.itemsize, self._steps
-        )
+        dtype, start, steps = self._layout
+        return np.ndarray(self.shape, dtype, memory, start, steps)
 
     def part(self, index: Index) -> Index:
         """What of the operand belongs to a block."""
@@ -77,6 +78,11 @@ class Tiling:
     """Dimension that is cut; those before it are walked, those after it belong to the block whole."""
     step: int
     """Size of a block along `axis`; its last one may be smaller."""
+    blocks: int = field(init=False, compare=False)
+    """Number of blocks."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", math.prod(self.shape[: self.axis]) * self.cuts)
 
     @classmethod
     def of(cls, shape: Shape, block: int = BLOCK) -> Tiling:
@@ -92,11 +98,6 @@ class Tiling:
     def cuts(self) -> int:
         """Blocks along `axis`."""
         return -(-self.shape[self.axis] // self.step)
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        return math.prod(self.shape[: self.axis]) * self.cuts
 
     @property
     def largest(self) -> int:
