@@ -38,7 +38,9 @@ def port_of(config: ServerConfig) -> int | None:
             f"data_port is {wanted!r}; it must be a port of 1 to 65535, {AUTO} or {OFF}"
         )
     if unix:
-        raise ConfigError(f"data_port is {wanted}, and --listen {listen} is no host; leave it out")
+        raise ConfigError(
+            f"data_port is {wanted}, and --listen {listen} is no host; it must be {AUTO} or {OFF}"
+        )
     return int(wanted)
 
 
