@@ -32,6 +32,7 @@ def test_info_shows_what_is_in_use_and_what_may_be(command: Command, server: Ser
     assert answer.lines[0] == f"aclnn-serve {__version__} at {server.address}"
     words = [line.split() for line in answer.lines]
     assert ["backend", "numpy"] in words
+    assert any(line[:1] == ["features"] and "data-connection" in line for line in words)
     assert ["dtype", "rules", "reference"] in words
     assert ["lease", "60", "s"] in words
     assert ["memory", "1", "MiB", "16", "GiB", "context"] in words

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from aclnn_server.cli import bench_measures
+from aclnn_client import data_connection
+from aclnn_client.connection import Connection
+from aclnn_client.data_connection import DATA_BYTES
+from aclnn_server.cli import bench, bench_measures
 from aclnn_server.cli.exits import Exit
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
@@ -31,8 +35,8 @@ def test_bench_as_text(command: Command, server: Server) -> None:
         "two phases and synchronize",
         "two phases, 20 in flight",
     ]
-    assert answer.lines[8].split() == ["transfer", "up", "MiB/s", "down", "MiB/s"]
-    assert answer.lines[9].split()[:2] == ["1", "KiB"]
+    assert answer.lines[8].split() == ["transfer", "up", "MiB/s", "down", "MiB/s", "by"]
+    assert (*answer.lines[9].split()[:2], answer.lines[9].split()[-1]) == ("1", "KiB", "tcp")
 
 
 def test_bench_as_json(command: Command, server: Server) -> None:
@@ -46,6 +50,52 @@ def test_bench_as_json(command: Command, server: Server) -> None:
     assert [row["bytes"] for row in told["transfers"]] == [2**10, 2**14]
     assert all(row["upload_bytes_per_second"] > 0 for row in told["transfers"])
     assert all(row["download_bytes_per_second"] > 0 for row in told["transfers"])
+
+
+@pytest.fixture(scope="module")
+def remote() -> Iterator[Server]:
+    """A server that shares no memory, as one on another machine."""
+    with Server(ServerConfig(listen="127.0.0.1:0", shared_memory=False)) as server:
+        yield server
+
+
+@pytest.fixture
+def _a_large_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_measures, "SIZES", (DATA_BYTES,))  # the first is never left out
+
+
+@pytest.mark.usefixtures("_a_large_tensor")
+def test_bench_tells_what_tensors_go_by(
+    command: Command, remote: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_connection, "DIAL_SECONDS", 30.0)
+    answer = command("bench", remote.address, "--seconds", 0.1)
+    assert [line.split("  ")[-1] for line in answer.lines[9:]] == ["data connection"]
+
+
+@pytest.mark.usefixtures("_a_large_tensor")
+def test_bench_tells_of_a_data_port_that_is_closed(
+    command: Command, remote: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dial(connection: Connection, port: int, timeout: float) -> socket.socket:
+        assert port == remote._data_port.number
+        raise TimeoutError
+
+    monkeypatch.setattr(Connection, "dial", dial)
+    answer = command("bench", remote.address, "--seconds", 0.1)
+    assert answer.lines[9].split("  ")[-1] == "tcp"
+    assert "\n".join(answer.lines[10:]) == "\n" + bench.NOT_CONNECTED
+
+
+@pytest.mark.usefixtures("_a_large_tensor")
+def test_bench_says_nothing_where_no_data_connections_are_offered(command: Command) -> None:
+    config = ServerConfig(listen="127.0.0.1:0", shared_memory=False, data_port="off")
+    with Server(config) as server:
+        answer = command("bench", server.address, "--seconds", 0.1)
+        told = json.loads(command("bench", server.address, "--seconds", 0.1, "--json").out)
+    assert [line.split("  ")[-1] for line in answer.lines[9:]] == ["tcp"]
+    assert [row["transport"] for row in told["transfers"]] == ["tcp"]
+    assert "data-connection" not in told["features"]
 
 
 def test_bench_leaves_nothing_behind(command: Command) -> None:

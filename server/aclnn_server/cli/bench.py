@@ -24,6 +24,11 @@ from aclnn_server.cli.tables import indented, size, table
 if TYPE_CHECKING:
     from aclnn_server.cli.bench_measures import Calls, Measured
 
+NOT_CONNECTED = (
+    "The server offers data connections, and none could be made from here: large tensors went in "
+    "messages.\nIs the server's --data-port open to this machine?"
+)
+
 
 def add(commands: Commands[Parser]) -> None:
     """Adds the command."""
@@ -35,7 +40,8 @@ def add(commands: Commands[Parser]) -> None:
         details="""
             Measures what a client on this machine gets from a server, in about ten seconds: how long a small
             call takes, in one line and in two phases; how many run a second when they do not wait for each
-            other; and how fast tensors go up and down, by size.
+            other; and how fast tensors go up and down, by size, and by what they go: shared memory, a data
+            connection, or messages over TCP or a Unix socket.
 
             It opens a context of its own, in which it holds less than 200 MiB of device memory. Other clients
             slow it down, and it slows them down.
@@ -78,7 +84,8 @@ def _as_text(measured: Measured) -> str:
         f"{PROGRAM} {measured.version} at {measured.address}, backend {measured.backend}, "
         f"device {measured.device}\n{measured.operator}, FLOAT, {measured.elements} elements"
     )
-    return "\n\n".join((head, indented(_calls(measured)), indented(_transfers(measured))))
+    parts = [head, indented(_calls(measured)), indented(_transfers(measured))]
+    return "\n\n".join([*parts, NOT_CONNECTED] if _not_connected(measured) else parts)
 
 
 def _calls(measured: Measured) -> str:
@@ -97,10 +104,26 @@ def _latency(calls: Calls) -> tuple[int, ...]:
 
 def _transfers(measured: Measured) -> str:
     rows = [
-        (size(row.bytes), _rate(row.upload_bytes_per_second), _rate(row.download_bytes_per_second))
+        (
+            size(row.bytes),
+            _rate(row.upload_bytes_per_second),
+            _rate(row.download_bytes_per_second),
+            row.transport,
+        )
         for row in measured.transfers
     ]
-    return table(("transfer", "up MiB/s", "down MiB/s"), rows)
+    return table(("transfer", "up MiB/s", "down MiB/s", "by"), rows)
+
+
+def _not_connected(measured: Measured) -> bool:
+    """Whether data connections are offered, and tensors that are large enough went in messages."""
+    from aclnn_client.data_connection import DATA_BYTES
+    from aclnn_server.access.data import DATA_CONNECTION
+
+    in_messages = [row for row in measured.transfers if row.transport == "tcp"]
+    return DATA_CONNECTION in measured.features and any(
+        row.bytes >= DATA_BYTES for row in in_messages
+    )
 
 
 def _rate(value: float) -> int:

@@ -42,6 +42,8 @@ class Transfer:
     bytes: int
     upload_bytes_per_second: float
     download_bytes_per_second: float
+    transport: str
+    """What they went by; see ``Context.transport``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Measured:
     in_flight: float
     """Calls per second."""
     in_flight_calls: int
+    features: tuple[str, ...]
+    """Optional features of the server."""
     transfers: tuple[Transfer, ...]
 
 
@@ -83,6 +87,7 @@ def measure(context: Context, seconds: float) -> Measured:
         two_phases=_calls(_times(two_phases, share)),
         in_flight=IN_FLIGHT / float(np.median(_times(in_flight, share))),
         in_flight_calls=IN_FLIGHT,
+        features=tuple(info.features),
         transfers=tuple(_transfers(context, seconds - 3 * share)),
     )
 
@@ -160,4 +165,4 @@ def _transfer(context: Context, size: int, seconds: float) -> Transfer:
         up, down = (float(np.median(_times(way, seconds))) for way in (upload, download))
     finally:
         tensor.free()
-    return Transfer(size, size / up, size / down)
+    return Transfer(size, size / up, size / down, context.transport)
