@@ -36,12 +36,13 @@ ENV PATH="/opt/aclnn-serve/bin:${PATH}" \
     HOME=/tmp \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    ACLNN_SERVE_LISTEN=0.0.0.0:50051
+    ACLNN_SERVE_LISTEN=0.0.0.0:50051 \
+    ACLNN_SERVE_DATA_PORT=50052
 
 # A number, so that Kubernetes can see that it is not root.
 USER 10001:10001
 WORKDIR /tmp
-EXPOSE 50051 9464
+EXPOSE 50051 50052 9464
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["aclnn-serve", "health"]
 ENTRYPOINT ["entrypoint"]

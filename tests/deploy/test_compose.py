@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from aclnn_server.access.data import port_of
 from aclnn_server.config import ServerConfig, load, unknown_variables
 
 FOLDER = Path(__file__).parents[2] / "deploy"
@@ -37,14 +38,16 @@ def config(services: dict[str, dict[str, Any]]) -> ServerConfig:
 
 def test_ports_are_this_machines_only(services: dict[str, dict[str, Any]]) -> None:
     published = [port for service in services.values() for port in service["ports"]]
-    assert published == [f"127.0.0.1:{port}:{port}" for port in (50051, 9464, 9090, 3000)]
+    assert published == [f"127.0.0.1:{port}:{port}" for port in (50051, 50052, 9464, 9090, 3000)]
 
 
 def test_the_server_listens_where_it_is_published(
     services: dict[str, dict[str, Any]], config: ServerConfig
 ) -> None:
     ports = [port.rpartition(":")[2] for port in services["aclnn-serve"]["ports"]]
-    assert [config.listen, config.metrics_listen] == [f"0.0.0.0:{port}" for port in ports]
+    calls, data, metrics = ports
+    assert [config.listen, config.metrics_listen] == [f"0.0.0.0:{calls}", f"0.0.0.0:{metrics}"]
+    assert port_of(config) == int(data)
     assert config.allow_insecure is True
 
 

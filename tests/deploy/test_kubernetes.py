@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 import yaml
 
-from aclnn_client import Tls, connect
+from aclnn_client import Tls, connect, data_connection
 from aclnn_server.access.token_file import make_token, write_entry
 from aclnn_server.config import ServerConfig, load, unknown_variables
 from aclnn_server.server import Server
@@ -122,15 +123,17 @@ def test_ports_lead_to_where_the_server_listens(
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert settings["ACLNN_SERVE_LISTEN"] == f"0.0.0.0:{ports['grpc']}"
     assert settings["ACLNN_SERVE_METRICS_LISTEN"] == f"0.0.0.0:{ports['metrics']}"
+    assert settings["ACLNN_SERVE_DATA_PORT"] == str(ports["data"])
     for (kind, _), resource in manifest.items():
         if kind == "Service":
             for port in resource["spec"]["ports"]:
                 assert (port["targetPort"], port["port"]) == (port["name"], ports[port["name"]])
+            assert [port["name"] for port in resource["spec"]["ports"]][:2] == ["grpc", "data"]
         if kind == "NetworkPolicy":
             let_in = [
-                port["port"] for rule in resource["spec"]["ingress"] for port in rule["ports"]
+                [port["port"] for port in rule["ports"]] for rule in resource["spec"]["ingress"]
             ]
-            assert let_in == list(ports)
+            assert let_in == [["grpc", "data"], ["metrics"]]
             assert resource["spec"]["egress"] == []
 
 
@@ -240,7 +243,7 @@ class Served:
         assert list(unknown_variables(own)) == []
         config = load({"backend": "numpy", "device": "0"}, own)
         kept = {name: getattr(config, name) for name in config.__dataclass_fields__}
-        kept |= {"listen": "127.0.0.1:0", "metrics_listen": "127.0.0.1:0"}
+        kept |= {"listen": "127.0.0.1:0", "metrics_listen": "127.0.0.1:0", "data_port": "auto"}
         self.config = ServerConfig(**kept)
         self.server = Server(self.config)
 
@@ -290,12 +293,20 @@ def served(settings: dict[str, str], tmp_path: Path) -> Iterator[Served]:
         yield served
 
 
-def test_the_server_takes_the_settings_and_serves(overlay: str, served: Served) -> None:
+def test_the_server_takes_the_settings_and_serves(
+    overlay: str, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_connection, "DIAL_SECONDS", 30.0)
     protected = overlay != "trial"
     assert served.config.allow_insecure is not protected
     token = served.token if protected else None
-    with connect(served.server.address, tls=served.tls, token=token) as context:
+    with connect(
+        served.server.address, tls=served.tls, token=token, shared_memory=False
+    ) as context:
         assert context.ops.add([1.0], [2.0]).tolist() == [3.0]
+        large = np.arange(1 << 18, dtype=np.float32)
+        np.testing.assert_array_equal(context.tensor(large).numpy(), large)
+        assert context.transport == "data connection"
     assert served.get("/metrics", "HTTPS" if protected else "HTTP") == (401 if protected else 200)
 
 
