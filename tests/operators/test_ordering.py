@@ -52,6 +52,25 @@ def test_in_place_and_in_several_threads() -> None:
 
 
 @pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 7, 25, 26, 100])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float64, np.int32, np.int8])
+def test_topk_are_the_first_of_all_in_order(dtype: npt.DTypeLike, k: int, largest: bool) -> None:
+    """Rows without equal elements, with some, with nothing but them, and with up to 100 NaN."""
+    rng = np.random.default_rng(k)
+    rows = [rng.permutation(100) - 50, rng.integers(-3, 4, 100), np.zeros(100)]
+    x = np.array(rows * 8).astype(dtype)
+    if np.dtype(dtype).kind not in "iu":
+        x[2::3, ::2] = np.array(-0.0, dtype)
+        for row, count in enumerate((0, 1, 3, 30, 60, 99, 100)):
+            x[3 * row : 3 * row + 3, rng.permutation(100)[:count]] = np.array(NAN, dtype)
+    expected = ordered(x, 1, descending=largest)
+    values, places = np.zeros((24, k), x.dtype), np.zeros((24, k), np.int64)
+    call("aclnnTopk", x, k, 1, largest, True, values, places)
+    np.testing.assert_array_equal(places, expected[1][:, :k])
+    np.testing.assert_array_equal(values.view(np.uint8), expected[0][:, :k].copy().view(np.uint8))
+
+
+@pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize("k", [0, 1, 3, 6])
 def test_topk(k: int, largest: bool) -> None:
     x = numbers((4, 6, 3), np.float16)

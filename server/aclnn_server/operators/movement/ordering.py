@@ -37,6 +37,9 @@ ORDERING = Family()
 
 _BOTH = ("valuesOut", "indicesOut")
 
+FEW = 4
+"""Part of a row up to which it is faster to choose elements than to order all."""
+
 Order = Callable[[Array], tuple[Array, Array]]
 """Gives values and positions of a block, of which rows lie along the last dimension."""
 
@@ -107,12 +110,50 @@ def positions_in_order(block: Array, *, descending: bool) -> Array:
     return found
 
 
-def _ordering(*, descending: bool, count: int | None = None) -> Order:
+def _ordering(*, descending: bool) -> Order:
     def order(block: Array) -> tuple[Array, Array]:
-        found = positions_in_order(block, descending=descending)[..., :count]
+        found = positions_in_order(block, descending=descending)
         return np.take_along_axis(block, found, -1), found
 
     return order
+
+
+def _first(count: int, *, descending: bool) -> Order:
+    """The first `count` of what :func:`_ordering` gives, without ordering the rest where they are few."""
+
+    def order(block: Array) -> tuple[Array, Array]:
+        # NumPy orders short integers by their digits, faster than it chooses among them.
+        short = block.dtype.itemsize <= 2 and block.dtype.kind in "iub"
+        few = 0 < count <= block.shape[-1] // FEW and not short
+        find = _positions_of_first if few else _positions_of_all
+        found = find(block, count, descending=descending)
+        return np.take_along_axis(block, found, -1), found
+
+    return order
+
+
+def _positions_of_all(block: Array, count: int, *, descending: bool) -> Array:
+    return positions_in_order(block, descending=descending)[..., :count]
+
+
+def _positions_of_first(block: Array, count: int, *, descending: bool) -> Array:
+    """Orders the elements that reach the last one that is wanted; where these are more, as several equal that
+    one or it is NaN, the whole row."""
+    keys = comparable(block)
+    last = keys.shape[-1] - count if descending else count - 1
+    bound = np.partition(keys, last, axis=-1)[..., last : last + 1]
+    # NaN is less than nothing, and so among the greatest.
+    chosen = ~(keys < bound) if descending else keys <= bound
+    clear = np.count_nonzero(chosen, axis=-1) == count
+    found = np.empty((*block.shape[:-1], count), np.intp)
+    if not clear.all():
+        found[~clear] = _positions_of_all(block[~clear], count, descending=descending)
+        keys, chosen = keys[clear], chosen[clear]
+    places = np.nonzero(chosen)[-1].reshape(-1, count)
+    own = np.take_along_axis(keys, places, -1)
+    inner = positions_in_order(own, descending=descending)
+    found[clear] = np.take_along_axis(places, inner, -1)
+    return found
 
 
 def _plan(call: Call, order: Order, *, values: bool = True) -> Work:
@@ -233,7 +274,7 @@ def topk(call: Call) -> Work:
 
     Source: the public documentation of aclnnTopk (hicann/ops-math, math/topk).
     """
-    return _plan(call, _ordering(descending=call["largest"], count=call["k"]))
+    return _plan(call, _first(call["k"], descending=call["largest"]))
 
 
 # --- extremes so far --------------------------------------------------------------------------------
