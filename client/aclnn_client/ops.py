@@ -1147,8 +1147,7 @@ def aclnnArgMaxGetWorkspaceSize(
     - Of an empty self nothing is computed.
 
     Source: host code of aclnnArgMax (hicann/ops-math, math/arg_max_v2); that out is INT32 or INT64
-    is from
-    its public documentation.
+    is from its public documentation.
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
@@ -14867,8 +14866,7 @@ def aclnnMaxDimGetWorkspaceSize(
     - Of an empty self nothing is computed.
 
     Source: host code of aclnnMaxDim (hicann/ops-math, math/arg_max_with_value); that indices is
-    INT32 or
-    INT64 is from its public documentation.
+    INT32 or INT64 is from its public documentation.
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, INT64, INT32, BOOL.
