@@ -16940,8 +16940,7 @@ def aclnnReflectionPad2dGetWorkspaceSize(
     - Deterministic, at any number of threads.
 
     Source: the public documentation of aclnnReflectionPad2d (hicann/ops-nn); the order of checks is
-    not
-    documented.
+    not documented.
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -16988,8 +16987,7 @@ def aclnnReflectionPad2dBackwardGetWorkspaceSize(
     - Deterministic, at any number of threads.
 
     Source: the public documentation of aclnnReflectionPad2dBackward (hicann/ops-nn); the order of
-    checks is
-    not documented.
+    checks is not documented.
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -17270,8 +17268,7 @@ def aclnnReplicationPad2dGetWorkspaceSize(
     - Deterministic, at any number of threads.
 
     Source: the public documentation of aclnnReplicationPad2d (hicann/ops-nn); the order of checks
-    is not
-    documented.
+    is not documented.
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -17318,8 +17315,7 @@ def aclnnReplicationPad2dBackwardGetWorkspaceSize(
     - Deterministic, at any number of threads.
 
     Source: the public documentation of aclnnReplicationPad2dBackward (hicann/ops-nn); the order of
-    checks is
-    not documented.
+    checks is not documented.
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.

@@ -15324,8 +15324,7 @@ export function aclnnReduceSum(
  * - Deterministic, at any number of threads.
  *
  * Source: the public documentation of aclnnReflectionPad2d (hicann/ops-nn); the order of checks is
- * not
- * documented.
+ * not documented.
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
  * @param padding const aclIntArray*.
@@ -15367,8 +15366,7 @@ export function aclnnReflectionPad2d(
  * - Deterministic, at any number of threads.
  *
  * Source: the public documentation of aclnnReflectionPad2dBackward (hicann/ops-nn); the order of
- * checks is
- * not documented.
+ * checks is not documented.
  *
  * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -15626,8 +15624,7 @@ export function aclnnRepeat(
  * - Deterministic, at any number of threads.
  *
  * Source: the public documentation of aclnnReplicationPad2d (hicann/ops-nn); the order of checks
- * is not
- * documented.
+ * is not documented.
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
  * @param padding const aclIntArray*.
@@ -15669,8 +15666,7 @@ export function aclnnReplicationPad2d(
  * - Deterministic, at any number of threads.
  *
  * Source: the public documentation of aclnnReplicationPad2dBackward (hicann/ops-nn); the order of
- * checks is
- * not documented.
+ * checks is not documented.
  *
  * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
