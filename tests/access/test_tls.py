@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,8 +30,10 @@ from aclnn_client.connection import Connection
 from aclnn_client.data_connection import DATA_BYTES
 from aclnn_server.config import ConfigError, ServerConfig
 from aclnn_server.server import Server
+from aclnn_server.sessions.data_port import STRANGE_SECONDS
 from tests.access.conftest import HERE, Start, TokenFile
 from tests.access.pki import DAY, Authority, Pair
+from tests.waiting import until
 
 Serve = Callable[..., Server]
 Trusting = Callable[..., Tls]
@@ -456,3 +460,13 @@ def test_openssl_without_a_certificate_is_asked_for_one_and_not_let_in(
         finally:
             process.kill()
             process.communicate()
+
+
+def test_a_handshake_that_never_comes_does_not_hold_up_the_end(serve: Serve) -> None:
+    server = serve(data_port="auto")
+    with socket.create_connection(("127.0.0.1", server._data_port.number), PATIENCE) as stranger:
+        until(lambda: server._data_port._strangers)
+        begin = time.monotonic()
+        server.stop(0)
+        assert time.monotonic() - begin < STRANGE_SECONDS
+        assert stranger.recv(1) == b""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from aclnn.errors import OutOfMemoryError
@@ -148,32 +146,17 @@ def test_not_for_long(device: CountingDevice) -> None:
     assert blocks.bytes == device.live_bytes == 0
 
 
-ASK: dict[str, Callable[[Account], object]] = {
-    "a buffer": lambda mine: mine.allocate_block(2 * SIZE, "a buffer", zeroed=False),
-    "a result": lambda mine: mine.allocate(2 * SIZE, "a result"),
-    "shared memory": lambda mine: mine.share(2 * SIZE, "a segment"),
-}
-
-
-@pytest.mark.parametrize("ask", ASK.values(), ids=ASK)
-def test_they_are_given_up_where_the_device_has_no_more(
-    blocks: Blocks, ask: Callable[[Account], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_they_are_given_up_where_the_device_has_no_more(blocks: Blocks) -> None:
     backend = GatedBackend(total_bytes=3 * SIZE)
-    device = backend.device
-
-    def share(device: CountingDevice, size: int) -> object:
-        return device.allocate(size)
-
-    monkeypatch.setattr(CountingDevice, "share", share)
-    mine, other = account(device, blocks), account(device, blocks)
+    mine, other = account(backend.device, blocks), account(backend.device, blocks)
     filled(other, 1, 2 * SIZE).free()
-    made = ask(mine)
-    assert (blocks.bytes, device.live_bytes, mine.used) == (0, 2 * SIZE, 2 * SIZE)
+    buffer = filled(mine, 2, 2 * SIZE)
+    assert (blocks.bytes, backend.device.live_bytes) == (0, 2 * SIZE)
     with pytest.raises(OutOfMemoryError, match="device 0 has no room"):
-        ask(mine)
+        Buffer(2, 2 * SIZE, mine)
     assert mine.used == 2 * SIZE
-    mine.release(made, 2 * SIZE)
+    buffer.free()
+    mine.close()
     backend.check_clean()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -70,7 +71,7 @@ def _secure(entrance: Entrance) -> Secure | None:
     if tls is None:
         return None
 
-    def secure(connection: socket.socket) -> socket.socket:
-        return tls().wrap_socket(connection, server_side=True)
+    def secure(connection: socket.socket) -> ssl.SSLSocket:
+        return tls().wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
 
     return secure

@@ -21,6 +21,7 @@ from aclnn.errors import (
     UnsupportedError,
 )
 from aclnn_server.backends.base import Device, Memory
+from aclnn_server.sessions.handles import unknown_context
 
 if TYPE_CHECKING:
     from aclnn_server.sessions.context import Context
@@ -53,7 +54,8 @@ class DataConnection:
     def serve(self) -> bool:
         """Serves transfers until none comes for a moment; gives whether more can come."""
         with contextlib.suppress(OSError, AclnnError, ValueError), self._serving:
-            while (transfer := self._next()) is not None:
+            # What had arrived before it was ended can still be read, and must not be.
+            while not self._ended and (transfer := self._next()) is not None:
                 self._serve(transfer)
             return not self._ended
         return False
@@ -71,7 +73,8 @@ class DataConnection:
     def _break_off(self) -> None:
         self._ended = True
         with contextlib.suppress(OSError):  # the client has ended it before
-            self._socket.shutdown(socket.SHUT_RDWR)
+            # TLS's own shutdown lets the thread that transfers go on without TLS.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def _next(self) -> Transfer | None:
         head = bytearray(TRANSFER_BYTES)
@@ -177,24 +180,28 @@ class DataAccess:
             Port, and the secret to send there.
 
         Raises:
+            HandleNotFoundError: the context has ended.
             UnsupportedError: 207000, there are none here.
             LimitExceededError: 207012, the server has as many as it may have.
         """
         if self._port is None or not self._port.number:
             raise UnsupportedError("this server offers no data connections")
         self.detach()
-        secret = self._port.offer(self)
         with self._lock:
-            self._secret = secret
-        return self._port.number, secret
+            if self._over:
+                raise unknown_context()
+            self._port.withdraw(self._secret)  # where two ask at once
+            self._secret = self._port.offer(self)
+            return self._port.number, self._secret
 
     def take(
-        self, connection: socket.socket, in_hand: AbstractContextManager[Any]
+        self, secret: bytes, connection: socket.socket, in_hand: AbstractContextManager[Any]
     ) -> DataConnection | None:
         """Takes the connection of a client that knew the secret; ``None``: it comes too late."""
         with self._lock:
-            if self._over or self._connection is not None:
+            if secret != self._secret or self._connection is not None:
                 return None
+            self._secret = b""
             self._connection = DataConnection(connection, self._context, in_hand)
             return self._connection
 

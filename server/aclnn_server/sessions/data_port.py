@@ -10,6 +10,7 @@ import logging
 import secrets
 import selectors
 import socket
+import ssl
 import threading
 import time
 from collections import deque
@@ -30,8 +31,8 @@ STRANGE_SECONDS = 5.0
 PAUSE_SECONDS = 0.05
 """Pause after a connection that could not be accepted."""
 
-Secure = Callable[[socket.socket], socket.socket]
-"""Makes a connection one of TLS."""
+Secure = Callable[[socket.socket], ssl.SSLSocket]
+"""Makes a connection one of TLS, without its handshake yet."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -66,18 +67,21 @@ class DataPort:
             OSError: it cannot be listened on.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, port), family=family, backlog=STRANGERS)
-        self._socket.setblocking(False)
         self._secure = secure
         self._in_hand = in_hand
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._socket, selectors.EVENT_READ)
-        self._wake, self._woken = socket.socketpair()
-        self._wake.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
-        self._watcher = threading.Thread(target=self._watch, name="aclnn-data", daemon=True)
-        self._watcher.start()
-        self.number = self._socket.getsockname()[1]
+        with contextlib.ExitStack() as opened:
+            self._socket = socket.create_server((host, port), family=family, backlog=STRANGERS)
+            opened.enter_context(self._socket)
+            self._socket.setblocking(False)
+            self._selector = opened.enter_context(selectors.DefaultSelector())
+            self._selector.register(self._socket, selectors.EVENT_READ)
+            self._wake, self._woken = map(opened.enter_context, socket.socketpair())
+            self._wake.setblocking(False)
+            self._selector.register(self._woken, selectors.EVENT_READ)
+            self._watcher = threading.Thread(target=self._watch, name="aclnn-data", daemon=True)
+            self._watcher.start()
+            self.number = self._socket.getsockname()[1]
+            opened.pop_all()
 
     # --- for the sessions ---------------------------------------------------------------------------
 
@@ -112,19 +116,18 @@ class DataPort:
             threads, strangers = list(self._threads), list(self._strangers)
         for stranger in strangers:
             with contextlib.suppress(OSError):
-                stranger.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(stranger, socket.SHUT_RDWR)
         for thread in threads:
             thread.join(STRANGE_SECONDS)
         while self._quiet:
-            self._quiet.popleft().close()
+            self._dismiss(self._quiet.popleft())
 
     # --- the thread that watches --------------------------------------------------------------------
 
     def _watch(self) -> None:
         with contextlib.ExitStack() as stack:
-            stack.callback(self._selector.close)
-            stack.enter_context(self._socket)
-            stack.enter_context(self._woken)
+            for each in (self._socket, self._woken, self._selector):
+                stack.enter_context(each)
             while True:
                 for key, _ in self._selector.select():
                     ready: Any = key.fileobj
@@ -137,12 +140,18 @@ class DataPort:
                         self._close_watched()
                         return
                 while self._quiet:
-                    self._selector.register(self._quiet.popleft(), selectors.EVENT_READ)
+                    self._watch_for(self._quiet.popleft())
+
+    def _watch_for(self, connection: DataConnection) -> None:
+        try:
+            self._selector.register(connection, selectors.EVENT_READ)
+        except (OSError, ValueError, KeyError):  # the system watches no more of them
+            self._dismiss(connection)
 
     def _close_watched(self) -> None:
         for key in list(self._selector.get_map().values()):
             if isinstance(key.fileobj, DataConnection):
-                key.fileobj.close()
+                self._dismiss(key.fileobj)
 
     def _accept(self) -> None:
         try:
@@ -159,7 +168,18 @@ class DataPort:
         else:
             connection.close()
 
-    def _start(self, work: Callable[[Any], None], connection: object) -> None:
+    def _dismiss(self, connection: socket.socket | DataConnection) -> None:
+        """Closes a connection that nobody serves any more."""
+        connection.close()
+        with self._lock:
+            if isinstance(connection, DataConnection):
+                self._connections -= 1
+            else:
+                self._strangers.discard(connection)
+
+    def _start(
+        self, work: Callable[[Any], None], connection: socket.socket | DataConnection
+    ) -> None:
         def run() -> None:
             try:
                 work(connection)
@@ -172,56 +192,81 @@ class DataPort:
         thread = threading.Thread(target=run, name="aclnn-transfer", daemon=True)
         with self._lock:
             self._threads.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no thread left
+            with self._lock:
+                self._threads.discard(thread)
+            self._dismiss(connection)
 
     # --- a thread of a connection -------------------------------------------------------------------
 
-    def _let_in(self, connection: socket.socket) -> None:
+    def _let_in(self, stranger: socket.socket) -> None:
+        """Finds out whose connection it is, and serves it; closes it where it is nobody's."""
+        found: DataConnection | None = None
+        until = time.monotonic() + STRANGE_SECONDS
         try:
-            found = self._introduced(connection)
+            with contextlib.suppress(OSError):  # ssl's errors are OSErrors too
+                stranger.settimeout(STRANGE_SECONDS)
+                stranger.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self._secure is not None:
+                    stranger = self._encrypted(self._secure(stranger), stranger)
+                found = self._admitted(_receive(stranger, SECRET_BYTES, until), stranger)
+                if found is not None:
+                    stranger.sendall(DONE)
         finally:
             with self._lock:
-                self._strangers.discard(connection)
+                self._strangers.discard(stranger)
+            if found is None:
+                stranger.close()
         if found is not None:
             self._serve(found)
 
-    def _introduced(self, connection: socket.socket) -> DataConnection | None:
-        """Finds out whose connection it is; closes it where it is nobody's."""
+    def _encrypted(self, secured: ssl.SSLSocket, before: socket.socket) -> ssl.SSLSocket:
+        """Shakes hands, as one stranger with the socket that it was before."""
+        with self._lock:
+            self._strangers.discard(before)
+            self._strangers.add(secured)
         try:
-            connection.settimeout(STRANGE_SECONDS)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._secure is not None:
-                connection = self._secure(connection)
-            secret = _receive(connection, SECRET_BYTES)
+            secured.do_handshake()
+        except BaseException:
+            self._dismiss(secured)
+            raise
+        return secured
+
+    def _admitted(self, secret: bytes, connection: socket.socket) -> DataConnection | None:
+        with self._lock:
+            access = self._offers.pop(secret, None)
+            if access is None or self._connections >= CONNECTIONS:
+                return None
+            self._connections += 1
+        found = access.take(secret, connection, self._in_hand)
+        if found is None:
             with self._lock:
-                access = self._offers.pop(secret, None)
-            found = None if access is None else access.take(connection, self._in_hand)
-            if found is not None:
-                connection.sendall(DONE)
-                with self._lock:
-                    self._connections += 1
-                return found
-        except OSError:  # ssl's errors are OSErrors too
-            pass
-        connection.close()
-        return None
+                self._connections -= 1
+        return found
 
     def _serve(self, connection: DataConnection) -> None:
-        if connection.serve():
+        lasting = False
+        try:
+            lasting = connection.serve()
+        finally:
+            if not lasting:
+                self._dismiss(connection)
+        if lasting:
             self._quiet.append(connection)
             with contextlib.suppress(OSError):  # the server stops
                 self._wake.send(b"\0")
-        else:
-            connection.close()
-            with self._lock:
-                self._connections -= 1
 
 
-def _receive(connection: socket.socket, size: int) -> bytes:
+def _receive(connection: socket.socket, size: int, until: float) -> bytes:
     data = b""
     while len(data) < size:
+        connection.settimeout(max(1e-3, until - time.monotonic()))
         part = connection.recv(size - len(data))
         if not part:
             raise ConnectionResetError
         data += part
+        if time.monotonic() > until:  # byte by byte, it would take for ever
+            raise TimeoutError
     return data

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from aclnn.errors import (
     HandleExistsError,
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from aclnn_server.sessions.segments import Place
     from aclnn_server.sessions.streams import Stream
 
-
-_M = TypeVar("_M")
 
 _REMEMBERED_STREAMS = 8
 """Streams that used a buffer, of which those that are done with it are forgotten above this number."""
@@ -55,7 +53,12 @@ class Account:
         Raises:
             OutOfMemoryError: 207001, the quota or the device has no room; tells asked, free and limit.
         """
-        return self._make(size, what, lambda: self.device.allocate(size))
+        self._charge(size, what)
+        try:
+            return self.device.allocate(size)
+        except BaseException:
+            self.credit(size)
+            raise
 
     def allocate_block(self, size: int, what: str, *, zeroed: bool) -> Memory:
         """Allocates memory for a buffer; not zeroed, it may hold what a buffer of this context held.
@@ -63,16 +66,26 @@ class Account:
         Raises:
             OutOfMemoryError: as :meth:`allocate`.
         """
-
-        def make() -> Memory:
+        self._charge(size, what)
+        try:
             memory = self._blocks.take(self, size)
             if memory is None:
-                return self.device.allocate(size)
+                return self._fresh_block(size)
             if zeroed:
                 self.device.fill(memory, 0)
             return memory
+        except BaseException:
+            self.credit(size)
+            raise
 
-        return self._make(size, what, make)
+    def _fresh_block(self, size: int) -> Memory:
+        try:
+            return self.device.allocate(size)
+        except OutOfMemoryError:
+            if not self._blocks.bytes:
+                raise
+        self._blocks.release_old(0)
+        return self.device.allocate(size)
 
     def release_block(self, memory: Memory, size: int) -> None:
         """Gives a buffer's memory back; it may be kept for the next buffer."""
@@ -88,7 +101,12 @@ class Account:
 
     def wrap(self, data: memoryview, what: str) -> Memory:
         """Makes device memory that holds `data`; errors as :meth:`allocate`."""
-        return self._make(len(data), what, lambda: self.device.wrap(data))
+        self._charge(len(data), what)
+        try:
+            return self.device.wrap(data)
+        except BaseException:
+            self.credit(len(data))
+            raise
 
     def share(self, size: int, what: str) -> SharedMemory:
         """Allocates memory that another process can map too; :meth:`credit` takes it off the account.
@@ -97,19 +115,9 @@ class Account:
             UnsupportedError: 207000, the device has no such memory.
             OutOfMemoryError: as :meth:`allocate`.
         """
-        return self._make(size, what, lambda: self.device.share(size))
-
-    def _make(self, size: int, what: str, make: Callable[[], _M]) -> _M:
-        """Makes memory, on the account; where the device has no more, what is kept is let go first."""
         self._charge(size, what)
         try:
-            try:
-                return make()
-            except OutOfMemoryError:
-                if not self._blocks.bytes:
-                    raise
-            self._blocks.release_old(0)
-            return make()
+            return self.device.share(size)
         except BaseException:
             self.credit(size)
             raise
