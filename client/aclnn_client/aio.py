@@ -22,6 +22,7 @@ thread of its own reads what the server answers.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import types
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -33,6 +34,7 @@ from aclnn.overview import Usage
 from aclnn_client.arrays import Array, ArrayLike, DTypeLike
 from aclnn_client.buffer import AnyBuffer, BytesLike
 from aclnn_client.context import AnyContext
+from aclnn_client.data_connection import Move
 from aclnn_client.executors import Bindings, Executor
 from aclnn_client.info import OperatorInfo, ServerInfo, ask_info, ask_operator, ask_operators
 from aclnn_client.info import server_info as _server_info
@@ -252,12 +254,16 @@ class Context(AnyContext[Buffer, Tensor, Stream, Event]):
         """Destroys the context; see :meth:`aclnn_client.Context.close`."""
         await _in_thread(self.close_now)
 
-    async def blocking_call(self, call: Callable[[], T], break_off: Callable[[], None]) -> T:
-        """Makes it in a thread; `break_off` ends it early."""
+    async def make(self, move: Move) -> bool:
+        """Makes a transfer in a thread; cancelled, it moves nothing any more when this returns."""
+        making = asyncio.ensure_future(_in_thread(move.make))
         try:
-            return await _in_thread(call)
+            return await asyncio.shield(making)
         except asyncio.CancelledError:
-            break_off()
+            begun = move.break_off()
+            while begun and not making.done():
+                with contextlib.suppress(asyncio.CancelledError):  # once is enough
+                    await asyncio.wait([making])
             raise
 
     async def _ask_operator(self, name: str) -> OperatorInfo:

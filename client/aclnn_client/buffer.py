@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,8 +145,8 @@ class AnyBuffer:
             return
         if context.data.takes(len(data)):
             await self.unused()
-            write = partial(context.data.write, self.buffer_id, offset, data, progress=progress)
-            if await context.blocking_call(write, context.data.break_off):
+            write = context.data.writing(self.buffer_id, offset, data, progress=progress)
+            if await context.make(write):
                 return
         await upload(context.commands, self.buffer_id, offset, data, progress=progress)
 
@@ -196,8 +195,8 @@ class AnyBuffer:
             return
         if (data := self.context.data).takes(len(into)):
             await self.settle()
-            read = partial(data.read, self.buffer_id, offset, into, progress=progress)
-            if await self.context.blocking_call(read, data.break_off):
+            read = data.reading(self.buffer_id, offset, into, progress=progress)
+            if await self.context.make(read):
                 return
         before, places = self._before()
         await download(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -19,7 +19,7 @@ from aclnn_client import arrays, specs
 from aclnn_client.arrays import Array, ArrayLike, DTypeLike, tight
 from aclnn_client.buffer import AnyBuffer, Buffer
 from aclnn_client.commands import Commands
-from aclnn_client.data_connection import DataConnection
+from aclnn_client.data_connection import DataConnection, Move
 from aclnn_client.info import (
     OperatorInfo,
     ServerInfo,
@@ -171,9 +171,9 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
         """Runs a coroutine of this package: to its end, or for asyncio as an awaitable."""
         raise NotImplementedError
 
-    async def blocking_call(self, call: Callable[[], T], break_off: Callable[[], None]) -> T:
-        """Makes a call that blocks: here, or for asyncio in a thread, where `break_off` ends it early."""
-        return call()
+    async def make(self, move: Move) -> bool:
+        """Makes a transfer over the data connection: here, or for asyncio in a thread."""
+        return move.make()
 
     @cached_property
     def ops(self) -> Operators:
@@ -234,8 +234,8 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
             for buffer, data in filled
             if buffer.shared is None and self.data.takes(len(data))
         ]
-        create = partial(self.data.create, direct, progress=progress)
-        done = bool(direct) and await self.blocking_call(create, self.data.break_off)
+        create = self.data.creating(direct, progress=progress)
+        done = bool(direct) and await self.make(create)
         for buffer, data in filled:
             if buffer.shared is not None:
                 buffer.fill_in(data)

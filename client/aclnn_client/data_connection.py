@@ -14,13 +14,15 @@ import socket
 import ssl
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 
 from aclnn.data_connection import DONE, Direction, Transfer
-from aclnn.errors import AclnnError, LimitExceededError
+from aclnn.errors import AclnnError, LimitExceededError, ServerUnavailable
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn_client.commands import Commands
 from aclnn_client.connection import Connection
+from aclnn_client.interrupts import held_back
 from aclnn_client.progress import Progress
 
 DATA_BYTES = 1 << 20
@@ -34,6 +36,53 @@ AGAIN_SECONDS = 10.0
 TRIES = 3
 """Transfers in a row that may break before no more are tried."""
 _STEP_BYTES = 4 << 20
+
+
+class Move:
+    """One transfer, to be made once, by :meth:`make`; another thread can break it off."""
+
+    def __init__(self, over: DataConnection, move: Callable[[socket.socket], bool]) -> None:
+        self._over = over
+        self._move = move
+        self._socket: socket.socket | None = None
+        self.broken_off = False
+        """Whether it was broken off."""
+
+    def make(self) -> bool:
+        """Makes it, and blocks until then; gives whether it was made: else it is to be done otherwise."""
+        return self._over.make(self)
+
+    def break_off(self) -> bool:
+        """Lets it end soon, or never begin; gives whether it has begun. From any thread, at any time."""
+        # Whichever of the two comes first sees the other: no lock, which an interrupt might find taken.
+        self.broken_off = True
+        if self._socket is None:
+            return False
+        _shut(self._socket)
+        return True
+
+    def run(self, connection: socket.socket) -> bool:
+        """Moves the bytes; gives whether the server has taken them.
+
+        Raises:
+            OSError: it was broken off, or it is the connection that is broken.
+        """
+        self._socket = connection
+        if self.broken_off:
+            raise ConnectionAbortedError
+        return self._move(connection)
+
+
+class _Place:
+    """Where the socket is kept. Its owner may be garbage in a cycle, in which a socket goes unclosed."""
+
+    def __init__(self) -> None:
+        self.socket: socket.socket | None = None
+
+    def close(self) -> None:
+        connection, self.socket = self.socket, None
+        if connection is not None:
+            connection.close()
 
 
 class DataConnection:
@@ -57,7 +106,8 @@ class DataConnection:
         self._lock = threading.Lock()
         self._process = os.getpid()
         # Guarded by the lock, but read without it too.
-        self._socket: socket.socket | None = None
+        self._place = _Place()
+        weakref.finalize(self, self._place.close)
         self._over = connection.address.startswith("unix:")
         """Whether none is tried any more."""
         self._not_before = 0.0
@@ -66,7 +116,7 @@ class DataConnection:
     @property
     def in_use(self) -> bool:
         """Whether there is one."""
-        return self._socket is not None
+        return self._place.socket is not None
 
     def takes(self, size: int) -> bool:
         """Whether a transfer of so many bytes is to be tried."""
@@ -77,15 +127,12 @@ class DataConnection:
             and os.getpid() == self._process
         )
 
-    def create(self, filled: Sequence[tuple[int, memoryview]], *, progress: bool) -> bool:
-        """Makes buffers and writes them, whole; commands that make them may be under way.
+    def creating(self, filled: Sequence[tuple[int, memoryview]], *, progress: bool) -> Move:
+        """Prepares to make buffers and write them, whole; commands that make them may be under way.
 
         Args:
             filled: ids and bytes, one-dimensional.
             progress: whether to show a progress bar.
-
-        Returns:
-            Whether it was done; else all of it is to be done otherwise.
         """
         bar = Progress("upload", sum(len(data) for _, data in filled), shown=progress)
 
@@ -95,20 +142,20 @@ class DataConnection:
             answers = [_answer(connection) for _ in filled]
             return all(answer == DONE for answer in answers)
 
-        return self._transfer(send)
+        return Move(self, send)
 
-    def write(self, buffer_id: int, offset: int, data: memoryview, *, progress: bool) -> bool:
-        """Writes into a buffer, at `offset` bytes from its start; as :meth:`create`."""
+    def writing(self, buffer_id: int, offset: int, data: memoryview, *, progress: bool) -> Move:
+        """Prepares a write into a buffer, at `offset` bytes from its start; as :meth:`creating`."""
         bar = Progress("upload", len(data), shown=progress)
 
         def send(connection: socket.socket) -> bool:
             _send(connection, Transfer(Direction.WRITE, buffer_id, offset, len(data)), data, bar)
             return _answer(connection) == DONE
 
-        return self._transfer(send)
+        return Move(self, send)
 
-    def read(self, buffer_id: int, offset: int, into: memoryview, *, progress: bool) -> bool:
-        """Reads from a buffer into `into`; as :meth:`write`."""
+    def reading(self, buffer_id: int, offset: int, into: memoryview, *, progress: bool) -> Move:
+        """Prepares a read from a buffer into `into`; as :meth:`writing`."""
         bar = Progress("download", len(into), shown=progress)
 
         def receive(connection: socket.socket) -> bool:
@@ -123,50 +170,54 @@ class DataConnection:
                 bar.advance(received)
             return True
 
-        return self._transfer(receive)
-
-    def break_off(self) -> None:
-        """Ends a transfer that a thread is at."""
-        if (connection := self._socket) is not None:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        return Move(self, receive)
 
     def close(self) -> None:
         """Ends it for good; the server does so with the context."""
         self._over = True
-        self.break_off()
+        if os.getpid() != self._process:
+            return  # it is the parent's, whose threads may have had the lock
+        if (connection := self._place.socket) is not None:
+            _shut(connection)
         with self._lock:
-            if (connection := self._socket) is not None:
-                self._socket = None
-                connection.close()
+            self._place.close()
 
     # --- one transfer -------------------------------------------------------------------------------
 
-    def _transfer(self, move: Callable[[socket.socket], bool]) -> bool:
+    def make(self, move: Move) -> bool:
+        """What :meth:`Move.make` does."""
         with self._lock:
-            connection = self._made()
+            connection = self._made(move)
             if connection is None:
                 return False
-            try:
-                done = move(connection)
-            except OSError:
-                self._drop(connection)
-                return False
-            except BaseException:
-                self._drop(connection)
-                raise
+            # Between any two lines, an interrupt could leave a connection in the middle of a transfer.
+            with held_back(move.break_off):
+                return self._make(move, connection)
+
+    def _make(self, move: Move, connection: socket.socket) -> bool:
+        whole = False
+        try:
+            done = move.run(connection)
+            whole = True
             self._broken = 0
             return done
+        except OSError:
+            self._broken += not (move.broken_off or self._over)
+            self._over = self._over or self._broken >= TRIES
+            return False
+        finally:
+            if not whole:
+                self._drop()
 
-    def _made(self) -> socket.socket | None:
-        if self._socket is None and not self._over:
+    def _made(self, move: Move) -> socket.socket | None:
+        if self._place.socket is None and not (self._over or move.broken_off):
             try:
-                self._socket = self._dial()
-            except LimitExceededError:
+                self._place.socket = self._dial()
+            except (LimitExceededError, ServerUnavailable, ConnectionResetError):
                 self._not_before = time.monotonic() + AGAIN_SECONDS
             except (AclnnError, OSError):
                 self._over = True
-        return self._socket
+        return None if self._over else self._place.socket
 
     def _dial(self) -> socket.socket:
         answer = self._connection.call(
@@ -185,18 +236,19 @@ class DataConnection:
             raise
         return connection
 
-    def _drop(self, connection: socket.socket) -> None:
-        self._socket = None
-        connection.close()
-        self._broken += 1
-        self._over = self._over or self._broken >= TRIES
+    def _drop(self) -> None:
+        """Ends it; what is sent from now on comes after everything that was sent over it."""
+        self._place.close()
         with contextlib.suppress(AclnnError):  # the context is closed, or the server is gone
             request = pb.DetachDataConnectionRequest()
             self._commands.submit(self._commands.posted("detach_data_connection", request))
 
-    def __del__(self) -> None:
-        if (connection := getattr(self, "_socket", None)) is not None:
-            connection.close()
+
+def _shut(connection: socket.socket) -> None:
+    """Ends a connection that another thread may be at, which then closes it."""
+    with contextlib.suppress(OSError):
+        # TLS's own shutdown lets that thread go on without TLS.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def _send(connection: socket.socket, transfer: Transfer, data: memoryview, bar: Progress) -> None:

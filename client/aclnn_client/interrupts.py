@@ -20,7 +20,7 @@ class HeldBack:
 
     __slots__ = ("_frame", "_usual", "_wake", "noted")
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, wake: Callable[[], object]) -> None:
         """Prepares it.
 
         Args:
@@ -65,7 +65,7 @@ NO_INTERRUPTS = NotHeld()
 Interrupts = HeldBack | NotHeld
 
 
-def held_back(wake: Callable[[], None]) -> Interrupts:
+def held_back(wake: Callable[[], object]) -> Interrupts:
     """Holds SIGINT back in a ``with`` block, where this is the main thread."""
     if threading.get_ident() == threading.main_thread().ident:
         return HeldBack(wake)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from aclnn.addresses import open_socket
 from aclnn.errors import HandleNotFoundError, OutOfMemoryError, ServerUnavailable
 from aclnn_client import Context, aio, connect, data_connection, ops
 from aclnn_client.connection import Connection
@@ -28,13 +27,6 @@ VALUES = np.arange(COUNT, dtype=np.float32)
 DIRECT, ORDINARY = "data connection", "tcp"
 
 
-@pytest.fixture(scope="module")
-def host() -> Iterator[Server]:
-    """A server of the host's CPU that offers no shared memory."""
-    with Server(ServerConfig(listen="127.0.0.1:0", shared_memory=False)) as server:
-        yield server
-
-
 @pytest.fixture
 def context(host: Server) -> Iterator[Context]:
     """A context of it; all that it held is gone when it closes."""
@@ -42,20 +34,6 @@ def context(host: Server) -> Iterator[Context]:
         yield context
     until(lambda: not host.registry.usage.contexts)
     assert not host.registry.usage.bytes
-
-
-@pytest.fixture
-def proxy(host: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy on the way of data connections, and of nothing else."""
-
-    with Proxy(f"127.0.0.1:{host._data_port.number}") as between:
-
-        def dial(connection: Connection, port: int, timeout: float) -> socket.socket:
-            assert port == host._data_port.number
-            return open_socket(between.address, timeout)
-
-        monkeypatch.setattr(Connection, "dial", dial)
-        yield between
 
 
 # --- what moves -------------------------------------------------------------------------------------
