@@ -36,6 +36,9 @@ AGAIN_SECONDS = 10.0
 TRIES = 3
 """Transfers in a row that may break before no more are tried."""
 _STEP_BYTES = 4 << 20
+"""Bytes between two moves of a progress bar."""
+_TLS_BYTES = 1 << 18
+"""Bytes that a slow network has to take within the longest wait."""
 
 
 class Move:
@@ -262,7 +265,8 @@ def _send(connection: socket.socket, transfer: Transfer, data: memoryview, bar: 
 def _send_step(connection: socket.socket, data: memoryview) -> None:
     """Sends all of it, unless the server ends the connection: who only sends may not be told for long."""
     if isinstance(connection, ssl.SSLSocket):  # of which the socket does not tell what has come
-        connection.sendall(data)
+        for start in range(0, len(data), _TLS_BYTES):
+            connection.sendall(data[start : start + _TLS_BYTES])
         return
     poll = select.poll()
     poll.register(connection, select.POLLIN | select.POLLOUT)

@@ -33,6 +33,8 @@ SILENT_SECONDS = 30.0
 """Longest wait for the client in the middle of a transfer."""
 STAGED_BYTES = 1 << 20
 """Bytes that go at once to a device whose memory the host cannot reach, and back."""
+SENT_BYTES = 1 << 18
+"""Bytes that a slow client has to take within the longest wait."""
 
 
 class DataConnection:
@@ -151,7 +153,11 @@ class DataConnection:
     def _read(self, device: Device, memory: Memory, size: int) -> None:
         for start in range(0, size, STAGED_BYTES):
             part = device.slice(memory, start, min(size - start, STAGED_BYTES))
-            self._socket.sendall(device.read(part))
+            self._send(device.read(part))
+
+    def _send(self, data: memoryview) -> None:
+        for start in range(0, len(data), SENT_BYTES):
+            self._socket.sendall(data[start : start + SENT_BYTES])
 
     def _receive(self, into: memoryview) -> None:
         while into:
