@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 
 from aclnn.errors import OutOfMemoryError
@@ -167,3 +171,48 @@ def test_they_are_in_nobody_s_quota(device: CountingDevice, blocks: Blocks) -> N
     assert (mine.used, blocks.bytes) == (SIZE, SIZE + 1)
     buffer.free()
     mine.close()
+
+
+def test_they_are_given_up_for_what_is_no_buffer_too(blocks: Blocks) -> None:
+    backend = GatedBackend(total_bytes=3 * SIZE)
+    mine, other = account(backend.device, blocks), account(backend.device, blocks)
+    filled(other, 1, 2 * SIZE).free()
+    memory = mine.allocate(2 * SIZE, "an output")
+    assert (blocks.bytes, backend.device.live_bytes) == (0, 2 * SIZE)
+    mine.release(memory, 2 * SIZE)
+    backend.check_clean()
+
+
+def test_what_is_freed_while_its_context_ends_is_not_kept(device: CountingDevice) -> None:
+    class Late(Blocks):
+        def keep(self, *rest: Any) -> bool:  # noqa: ANN401
+            mine.close()  # another thread, after it was asked whether the context has ended
+            return super().keep(*rest)
+
+    blocks = Late()
+    mine = account(device, blocks)
+    filled(mine, 7).free()
+    assert (mine.used, blocks.bytes, device.live_bytes) == (0, 0, 0)
+
+
+def test_threads_of_many_contexts_see_their_own_bytes(device: CountingDevice) -> None:
+    """Each fills buffers with values of its own, and finds zeros, its own values, or nothing else."""
+    blocks = Blocks()
+
+    def work(number: int) -> None:
+        choose, mine = random.Random(number), account(device, blocks, 4 * SIZE)
+        for _ in range(40):
+            zeroed = choose.random() < 0.5
+            buffer = Buffer(1, SIZE + choose.randrange(2), mine, zeroed=zeroed)
+            held = device.bytes_of(buffer.memory)
+            assert (held.min(), held.max()) in ([(0, 0)] if zeroed else [(0, 0), (number, number)])
+            device.fill(buffer.memory, number)
+            buffer.free()
+            if choose.random() < 0.1:
+                blocks.release_old(0)
+        mine.close()
+        assert mine.used == 0
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(1, 7)))
+    assert (blocks.bytes, device.live_bytes) == (0, 0)

@@ -22,6 +22,7 @@ from aclnn.errors import (
 )
 from aclnn.signatures import Kind
 from aclnn_server.backends.base import Device, Memory, Plan, Storage
+from aclnn_server.sessions.blocks import LARGE_BYTES
 from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.execution import Workspace, is_small
 from aclnn_server.sessions.executors import Executor
@@ -125,12 +126,12 @@ def run_at_once(
     found = _storages(context, call, given)
     if found is None or not context.has_room_for_executor(executor_id):
         return None
-    storages, outputs = found
+    storages, outputs, buffers = found
     account = context.account
     if call.charge and not account.try_charge(call.charge):
         return None
     try:
-        with _held(context, call, given):
+        with _held(call, buffers):
             ran, failure = _run(session, call, storages, workspace, again=False)
     except HandleNotFoundError:
         return None
@@ -171,7 +172,8 @@ def queue_run(
         _run_queued(session, call, found[0], scratch.memory, work)
 
     try:
-        work = Work(run, _buffers(context, given, workspace), on_end=scratch.end)
+        client_s = () if workspace is None or scratch.buffer is None else (scratch.buffer,)
+        work = Work(run, (*found[2], *client_s), on_end=scratch.end)
         session.stream.enqueue(work, inline=False)
     except (HandleNotFoundError, LimitExceededError, StreamDestroyedError):
         scratch.end()
@@ -245,7 +247,7 @@ def run_again(
     except HandleNotFoundError:
         return False
     try:
-        with _held(context, call, given):
+        with _held(call, found[2]):
             ran, _ = _run(session, call, found[0], workspace, again=True)
     except HandleNotFoundError:
         return False
@@ -254,17 +256,16 @@ def run_again(
     return ran
 
 
-def _held(
-    context: Context, call: KnownCall, given: Sequence[Given]
-) -> AbstractContextManager[object]:
-    """Keeps buffers from ending while a run that may take long uses them.
+def _held(call: KnownCall, buffers: Sequence[Buffer]) -> AbstractContextManager[object]:
+    """Keeps buffers from ending while a run uses them, where their memory would be used again.
 
     Raises:
         HandleNotFoundError: one was freed meanwhile.
     """
-    if call.small:
+    if call.small:  # other memory stays as long as the run refers to it
+        buffers = [each for each in buffers if each.size >= LARGE_BYTES or each.place is not None]
+    if not buffers:
         return _NOTHING_HELD
-    buffers = _buffers(context, given)
     hold_all(buffers)
     held = ExitStack()
     for buffer in buffers:
@@ -273,20 +274,6 @@ def _held(
 
 
 _NOTHING_HELD = nullcontext()
-
-
-def _buffers(
-    context: Context, given: Sequence[Given], workspace: Workspace | None = None
-) -> tuple[Buffer, ...]:
-    """The buffers that a run uses.
-
-    Raises:
-        HandleNotFoundError: one was freed meanwhile.
-    """
-    ids = [value[0] for value in given if isinstance(value, tuple)]
-    if workspace is not None and workspace.buffer_id:
-        ids.append(workspace.buffer_id)
-    return tuple(map(context.buffers.find, ids))
 
 
 def _run(
@@ -351,15 +338,19 @@ def _compute(
 
 def _storages(
     context: Context, call: KnownCall, given: Sequence[Given]
-) -> tuple[list[Storage], list[bytearray]] | None:
+) -> tuple[list[Storage], list[bytearray], list[Buffer]] | None:
+    """Memory of the arguments, bytes for outputs that are returned, and the buffers that it is of."""
     device, find = context.device, context.buffers.get
+    buffers: list[Buffer] = []
     storages: list[Storage] = [None] * call.arguments
     outputs: list[bytearray] = []
     for (position, size), value in zip(call.tensors, given, strict=True):
         if isinstance(value, tuple):
-            memory = _region(device, find(value[0]), value[1], size)
-            if memory is None:
+            buffer = find(value[0])
+            memory = _region(device, buffer, value[1], size)
+            if buffer is None or memory is None:
                 return None
+            buffers.append(buffer)
             storages[position] = memory
         elif value is None:
             output = bytearray(size)
@@ -367,7 +358,7 @@ def _storages(
             storages[position] = device.wrap(memoryview(output)) if size else None
         elif size:
             storages[position] = device.wrap(memoryview(value))
-    return storages, outputs
+    return storages, outputs, buffers
 
 
 def _region(device: Device, buffer: Buffer | None, offset: int, size: int) -> Memory | None:
@@ -382,11 +373,12 @@ class _Scratch:
     """Scratch memory of one run."""
 
     memory: Memory | None = None
-    lent: Buffer | None = None
+    buffer: Buffer | None = None
+    """It is of this one, the session's or the client's, which is held."""
 
     def end(self) -> None:
-        if self.lent is not None:
-            self.lent.end_use()
+        if self.buffer is not None:
+            self.buffer.end_use()
 
 
 _NO_SCRATCH = _Scratch()
@@ -406,4 +398,10 @@ def _scratch(session: Session, needed: int, given: Workspace | None) -> _Scratch
     context = session.context
     buffer = context.buffers.get(given.buffer_id)
     memory = _region(context.device, buffer, given.offset, given.size)
-    return None if memory is None else _Scratch(memory)
+    if buffer is None or memory is None:
+        return None
+    try:
+        buffer.hold()
+    except HandleNotFoundError:
+        return None
+    return _Scratch(memory, buffer)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from aclnn.errors import (
     HandleExistsError,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aclnn_server.sessions.segments import Place
     from aclnn_server.sessions.streams import Stream
 
+T = TypeVar("T")
 
 _REMEMBERED_STREAMS = 8
 """Streams that used a buffer, of which those that are done with it are forgotten above this number."""
@@ -53,12 +54,7 @@ class Account:
         Raises:
             OutOfMemoryError: 207001, the quota or the device has no room; tells asked, free and limit.
         """
-        self._charge(size, what)
-        try:
-            return self.device.allocate(size)
-        except BaseException:
-            self.credit(size)
-            raise
+        return self._charged(size, what, lambda: self.device.allocate(size))
 
     def allocate_block(self, size: int, what: str, *, zeroed: bool) -> Memory:
         """Allocates memory for a buffer; not zeroed, it may hold what a buffer of this context held.
@@ -66,31 +62,40 @@ class Account:
         Raises:
             OutOfMemoryError: as :meth:`allocate`.
         """
+        return self._charged(size, what, lambda: self._block(size, zeroed=zeroed))
+
+    def _block(self, size: int, *, zeroed: bool) -> Memory:
+        memory = self._blocks.take(self, size)
+        if memory is None:
+            return self.device.allocate(size)
+        if zeroed:
+            self.device.fill(memory, 0)
+        return memory
+
+    def _charged(self, size: int, what: str, allocate: Callable[[], T]) -> T:
         self._charge(size, what)
         try:
-            memory = self._blocks.take(self, size)
-            if memory is None:
-                return self._fresh_block(size)
-            if zeroed:
-                self.device.fill(memory, 0)
-            return memory
+            return self._given_room(allocate)
         except BaseException:
             self.credit(size)
             raise
 
-    def _fresh_block(self, size: int) -> Memory:
+    def _given_room(self, allocate: Callable[[], T]) -> T:
+        """Allocates; what is kept for later goes where it is in the way."""
         try:
-            return self.device.allocate(size)
+            return allocate()
         except OutOfMemoryError:
             if not self._blocks.bytes:
                 raise
         self._blocks.release_old(0)
-        return self.device.allocate(size)
+        return allocate()
 
     def release_block(self, memory: Memory, size: int) -> None:
         """Gives a buffer's memory back; it may be kept for the next buffer."""
-        if not self._closed and self._blocks.keep(self, self.device, memory, size):
+        if self._blocks.keep(self, self.device, memory, size):
             self.credit(size)
+            if self._closed:  # maybe only now
+                self._blocks.forget(self)
         else:
             self.release(memory, size)
 
@@ -101,12 +106,7 @@ class Account:
 
     def wrap(self, data: memoryview, what: str) -> Memory:
         """Makes device memory that holds `data`; errors as :meth:`allocate`."""
-        self._charge(len(data), what)
-        try:
-            return self.device.wrap(data)
-        except BaseException:
-            self.credit(len(data))
-            raise
+        return self._charged(len(data), what, lambda: self.device.wrap(data))
 
     def share(self, size: int, what: str) -> SharedMemory:
         """Allocates memory that another process can map too; :meth:`credit` takes it off the account.
@@ -115,12 +115,7 @@ class Account:
             UnsupportedError: 207000, the device has no such memory.
             OutOfMemoryError: as :meth:`allocate`.
         """
-        self._charge(size, what)
-        try:
-            return self.device.share(size)
-        except BaseException:
-            self.credit(size)
-            raise
+        return self._charged(size, what, lambda: self.device.share(size))
 
     def release(self, memory: Memory, size: int) -> None:
         """Gives memory back; it is off the account also where the device fails to take it."""
