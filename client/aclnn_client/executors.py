@@ -54,7 +54,7 @@ class Executor:
         self.workspace_size = 0
         """Scratch memory that it needs, in bytes."""
         self._call = call
-        self._request: list[bytes] | None = None
+        self._unsent: list[list[bytes]] = []
         """Phase one, where it goes with the first phase two."""
 
     def run(
@@ -102,7 +102,7 @@ class Executor:
             size = await self._ask(request)
             self.context.plans.keep(call, size)
         else:
-            self._request = request
+            self._unsent.append(request)
         self.workspace_size = size or 0
         return self.workspace_size
 
@@ -160,24 +160,37 @@ class Executor:
     def _send(
         self, request: list[bytes], stream: AnyStream, bound: _Tensors, *, hold: bool
     ) -> None:
-        commands, planning, call = self.context.commands, self._request, self._call
+        commands, planning, call = self.context.commands, self._planning(), self._call
         if planning is None:
             queued = commands.posted("execute", request, place=stream.stream_id)
         else:
             keep = commands.keeping(self.operator, stream.stream_id)
             queued = BothPhases(planning, request, on_error=keep)
-            self._request = None
             self._there = self.repeatable
         tensors = call.tensors | bound if bound else call.tensors
         if call.shaped:
             _take_shapes_of(queued, {slot: tensors[slot] for slot in call.shaped})
         commands.submit(queued, hold=hold, linger=True)
+        self._unsent.clear()
         for tensor in tensors.values():
             tensor.buffer.stream = stream
         stream.dirty = True
         if not self.repeatable:
             self._there = False
             call.tensors = {}  # the queued work holds their memory now
+
+    def _planning(self) -> list[bytes] | None:
+        """Phase one, if it has not been sent.
+
+        Of threads that run a one-shot executor at the same time, one gets it, as one may run it. One that is
+        repeatable all of them send, as any may be first: a repeat makes no other.
+        """
+        if self.repeatable:
+            return next(iter(self._unsent), None)
+        try:
+            return self._unsent.pop()
+        except IndexError:
+            return None
 
     def _bind(self, name: str, given: AnyTensor[Any] | Sequence[AnyTensor[Any]]) -> _Tensors:
         position = self._position(name)

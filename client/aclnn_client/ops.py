@@ -1147,8 +1147,7 @@ def aclnnArgMaxGetWorkspaceSize(
     - Of an empty self nothing is computed.
 
     Source: host code of aclnnArgMax (hicann/ops-math, math/arg_max_v2); that out is INT32 or INT64
-    is from
-    its public documentation.
+    is from its public documentation.
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
@@ -14867,8 +14866,7 @@ def aclnnMaxDimGetWorkspaceSize(
     - Of an empty self nothing is computed.
 
     Source: host code of aclnnMaxDim (hicann/ops-math, math/arg_max_with_value); that indices is
-    INT32 or
-    INT64 is from its public documentation.
+    INT32 or INT64 is from its public documentation.
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16, INT64, INT32, BOOL.
@@ -16942,8 +16940,7 @@ def aclnnReflectionPad2dGetWorkspaceSize(
     - Deterministic, at any number of threads.
 
     Source: the public documentation of aclnnReflectionPad2d (hicann/ops-nn); the order of checks is
-    not
-    documented.
+    not documented.
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -16990,8 +16987,7 @@ def aclnnReflectionPad2dBackwardGetWorkspaceSize(
     - Deterministic, at any number of threads.
 
     Source: the public documentation of aclnnReflectionPad2dBackward (hicann/ops-nn); the order of
-    checks is
-    not documented.
+    checks is not documented.
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -17272,8 +17268,7 @@ def aclnnReplicationPad2dGetWorkspaceSize(
     - Deterministic, at any number of threads.
 
     Source: the public documentation of aclnnReplicationPad2d (hicann/ops-nn); the order of checks
-    is not
-    documented.
+    is not documented.
 
     Args:
         self: const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -17320,8 +17315,7 @@ def aclnnReplicationPad2dBackwardGetWorkspaceSize(
     - Deterministic, at any number of threads.
 
     Source: the public documentation of aclnnReplicationPad2dBackward (hicann/ops-nn); the order of
-    checks is
-    not documented.
+    checks is not documented.
 
     Args:
         gradOutput: const aclTensor* of FLOAT, FLOAT16, BF16.

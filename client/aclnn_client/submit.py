@@ -23,7 +23,7 @@ from aclnn.errors import (
 )
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn_client.interrupts import NO_INTERRUPTS, Interrupts, held_back
-from aclnn_client.linger import Linger
+from aclnn_client.linger import LINGER
 from aclnn_client.pending import Pending
 from aclnn_client.requests import RESUME_SECONDS, OpenCall, Requests
 
@@ -109,12 +109,12 @@ class Submitter:
         # All below is guarded by the lock.
         self._broken: AclnnError | None = None
         self._outbox: deque[Pending] = deque()
-        self._outbox_commands = 0
+        self.held = 0
+        """Commands in it."""
         self._awaiting: deque[Pending] = deque()
         """Sent, in order. Only the leader takes from it."""
         self.lingers = False
         """Whether commands are held back for a moment."""
-        self._linger = Linger()
         self._outstanding_bytes = 0
         self._exchanging = False
         """Whether nothing is sent until the answer comes that the leader waits for."""
@@ -145,10 +145,10 @@ class Submitter:
         if hold or linger:
             with self._lock:  # An interrupt does no harm here.
                 self._put(commands)
-                if hold or self._outbox_commands < LINGERING_COMMANDS:
-                    if not hold:
+                if hold or self.held < LINGERING_COMMANDS:
+                    if not hold and not self.lingers:
                         self.lingers = True
-                        self._linger.watch(self)
+                        LINGER.watch(self)
                     return
             commands = ()
         with held_back(self._requests.wake) as interrupts:
@@ -165,17 +165,26 @@ class Submitter:
         for pending in commands:
             pending.submitted(self)
             self._outbox.append(pending)
-            self._outbox_commands += pending.commands
+            self.held += pending.commands
             self._outstanding_bytes += pending.weight
 
     def send_lingering(self) -> None:
-        """Sends what lingers, where nobody else has by now."""
+        """Sends what lingers, where nobody else has by now; never waits."""
+        left = False
+        with self._lock:
+            if self.lingers:
+                self._flush()
+                left = bool(self._outbox) and self._leader is None
+        if left:  # the connection has not told that the last request is gone
+            threading.Thread(target=self._send_left, name="aclnn-left", daemon=True).start()
+
+    def _send_left(self) -> None:
         # Failures are told to those whose commands they are.
-        with contextlib.suppress(AclnnError), held_back(self._requests.wake) as interrupts:
+        with contextlib.suppress(AclnnError):
             with self._lock:
-                lead = self.lingers and self._flush_or_lead()
+                lead = self._flush_or_lead()
             if lead:
-                self._empty_outbox(interrupts)
+                self._empty_outbox(NO_INTERRUPTS)
 
     def _flush_or_lead(self) -> bool:
         """Sends what it can; whether the caller has the lead, to send the rest. The lock is held."""
@@ -225,7 +234,7 @@ class Submitter:
             weight += pending.weight
             count += pending.commands
             self._awaiting.append(pending)
-        self._outbox_commands -= count
+        self.held -= count
         self._exchanging = exchange and not self._outbox
         self._requests.send(parts, count, exchange=self._exchanging)
 
@@ -375,7 +384,7 @@ class Submitter:
             self._awaiting.clear()
             self._outbox.clear()
             self._finish(ended)
-            self._outstanding_bytes = self._outbox_commands = 0
+            self._outstanding_bytes = self.held = 0
 
     def _finish(self, commands: deque[Pending]) -> None:
         """Tells everyone who waits for these commands, which are taken away. The lock is held.

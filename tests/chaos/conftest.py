@@ -1,4 +1,7 @@
-"""Servers for faults: one in this process, and one in a process of its own."""
+"""Servers for faults: one in this process, and one in a process of its own.
+
+They take no data connections, so that all bytes of a client pass through the proxy before its calls.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from aclnn_server.server import Server
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A server of the host's CPU in this process; when the test is over, nothing is left in it."""
-    with Server(ServerConfig(listen="127.0.0.1:0", workers=2, threads=2)) as server:
+    with Server(
+        ServerConfig(listen="127.0.0.1:0", workers=2, threads=2, data_port="off")
+    ) as server:
         yield server
 
 
@@ -26,5 +31,5 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerProcess]:
     """
     for name, value in (("ARENA_MAX", 1), ("MMAP_THRESHOLD_", 2**16), ("TRIM_THRESHOLD_", 2**16)):
         monkeypatch.setenv(f"MALLOC_{name}", str(value))
-    with ServerProcess("--lease-seconds", "1", "--workers", "2") as process:
+    with ServerProcess("--lease-seconds", "1", "--workers", "2", "--data-port", "off") as process:
         yield process

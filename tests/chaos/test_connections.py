@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aclnn_client import ServerUnavailable
+from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 from tests.chaos import jobs, length
+from tests.chaos.network import Network
 from tests.chaos.proxy import KINDS, WAYS, Fault, Kind, Proxy, Way
 from tests.sessions.driving import NOTHING, totals
 from tests.waiting import PATIENCE, until
@@ -57,14 +59,13 @@ CLIENTS: dict[str, dict[str, Any]] = {
 """Every way that a client's bytes go."""
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_random_faults_change_nothing_but_time(proxy: Proxy, server: Server, client: str) -> None:
+def check_random_faults(proxy: Proxy, server: Server, options: dict[str, Any]) -> None:
     """Each example: faults at random bytes of one client's work, of every kind."""
 
     @length.settings(4, 700)
     @given(st.lists(FAULTS, min_size=1, max_size=6), st.integers(0, 2**32))
     def check(faults: list[Fault], seed: int) -> None:
-        with jobs.connect(proxy.address, **CLIENTS[client]) as context:
+        with jobs.connect(proxy.address, **options) as context:
             proxy.plan(*faults)
             jobs.do(context, seed)
             proxy.plan()
@@ -72,6 +73,19 @@ def test_random_faults_change_nothing_but_time(proxy: Proxy, server: Server, cli
         assert totals(server.registry) == NOTHING
 
     check()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_random_faults_change_nothing_but_time(proxy: Proxy, server: Server, client: str) -> None:
+    check_random_faults(proxy, server, CLIENTS[client])
+
+
+def test_random_faults_with_data_connections() -> None:
+    config = ServerConfig(listen="127.0.0.1:0", workers=2, threads=2)
+    with Server(config) as server, Network(server.address) as network:
+        check_random_faults(network, server, {})
+        assert network.data_connections
+        check_nothing_is_left(server)
 
 
 @pytest.mark.parametrize("kind", PASSING)

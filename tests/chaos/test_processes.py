@@ -64,7 +64,7 @@ class Restarted:
         self._server = self._start("127.0.0.1:0")
 
     def _start(self, listen: str) -> ServerProcess:
-        server = ServerProcess("--listen", listen, "--workers", "2")
+        server = ServerProcess("--listen", listen, "--workers", "2", "--data-port", "off")
         server.__enter__()
         self.address = server.address
         return server

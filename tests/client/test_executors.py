@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from aclnn.signatures import Signature
 from aclnn_client import (
     AclnnError,
     Context,
+    Executor,
     InvalidParameterError,
     Scalar,
     connect,
@@ -142,6 +145,34 @@ def test_a_one_shot_executor_that_was_planned_before_runs_once(gated: Context) -
     executor.run()
     with pytest.raises(AclnnError, match="spent by an earlier phase two"):
         gated.synchronize()
+
+
+@pytest.mark.parametrize("repeatable", [False, True])
+def test_threads_that_run_an_executor_that_is_known_at_the_same_time(
+    gated: Context, backend: GatedBackend, *, repeatable: bool
+) -> None:
+    """One of them runs a one-shot executor, and each a repeatable one."""
+    passing(gated)
+    source, out = gated.tensor(np.arange(4)), gated.empty((4,), "int64")
+    for _ in range(20):
+        _, executor = get_workspace_size("aclnnPass", (source, 0, out), repeatable=repeatable)
+        runs = len(backend.device.runs)
+        with ThreadPoolExecutor(4) as pool:
+            barrier = threading.Barrier(4)
+
+            def run(executor: Executor = executor, barrier: threading.Barrier = barrier) -> None:
+                barrier.wait()
+                executor.run()
+
+            for job in [pool.submit(run) for _ in range(4)]:
+                job.result()
+        if repeatable:
+            gated.synchronize()
+        else:
+            with pytest.raises(AclnnError, match=r"spent by an earlier phase two|does not exist"):
+                gated.synchronize()
+        assert len(backend.device.runs) - runs == (4 if repeatable else 1)
+        assert out.numpy().tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("other", [-0.0, 0, False, None, "", Scalar(0, "float16")], ids=repr)

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from aclnn_client import Context, linger, ops
+from aclnn_client import Context, linger, ops, submit
 from aclnn_client.linger import Linger
 from tests.client.calls import counts
 
@@ -26,7 +26,9 @@ def queue(context: Context, times: int) -> np.ndarray:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A moment that is long enough for a busy machine."""
+    monkeypatch.setattr(submit, "LINGER", Linger())
     monkeypatch.setattr(linger, "SECONDS", 5.0)
+    monkeypatch.setattr(linger, "CALM_SECONDS", 5.0)
 
 
 @pytest.mark.usefixtures("patient")
@@ -92,6 +94,7 @@ class Owner:
     def __init__(self) -> None:
         self.lingers = False
         self.requests_sent = 0
+        self.held = 1
         self.sent = threading.Semaphore(0)
 
     def send_lingering(self) -> None:
@@ -118,3 +121,91 @@ def test_what_is_held_back_while_the_thread_ends_is_sent() -> None:
         owner.lingers = True
         lingering.watch(owner)
         assert owner.sent.acquire(timeout=10)
+
+
+def test_one_thread_serves_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linger, "IDLE_ROUNDS", 10**9)
+    lingering, others = Linger(), set(threading.enumerate())
+    owners = [Owner() for _ in range(20)]
+    for _ in range(3):
+        for owner in owners:
+            owner.lingers = True
+            lingering.watch(owner)
+        for owner in owners:
+            assert owner.sent.acquire(timeout=10)
+        assert len(set(threading.enumerate()) - others) == 1
+    monkeypatch.setattr(linger, "IDLE_ROUNDS", 0)
+    for thread in set(threading.enumerate()) - others:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+class Busy(Owner):
+    """More comes whenever somebody looks."""
+
+    @property
+    def held(self) -> int:
+        self._held = getattr(self, "_held", 0) + 1
+        return self._held
+
+    @held.setter
+    def held(self, value: int) -> None:
+        pass
+
+
+def test_what_more_follows_is_held_back_longer_but_not_for_ever() -> None:
+    owner = Busy()
+    owner.lingers = True
+    Linger().watch(owner)
+    assert owner.sent.acquire(timeout=10)
+    assert owner.held > 3
+
+
+def test_what_others_send_is_left_to_them() -> None:
+    class Sending(Owner):
+        """Somebody sends between two looks, forty times."""
+
+        looks = 0
+
+        @property
+        def requests_sent(self) -> int:
+            self.looks += 1
+            return min(self.looks, 40)
+
+        @requests_sent.setter
+        def requests_sent(self, value: int) -> None:
+            pass
+
+    owner = Sending()
+    owner.lingers = True
+    Linger().watch(owner)
+    assert owner.sent.acquire(timeout=10)
+    assert owner.looks > 40
+
+
+def test_a_connection_that_takes_nothing_keeps_no_other_waiting(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for the connection waits in a thread of its own."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def stuck(self: submit.Submitter, limit: object) -> None:
+        entered.set()
+        assert go_on.wait(30)
+
+    queue(context, 1)
+    submitter = context.commands.submitter
+    x, out = context.tensor(GRAD), context.empty((4, 2), "float32")
+    with monkeypatch.context() as patch:
+        patch.setattr(submit.Submitter, "_step", stuck)
+        while not entered.is_set():  # the second request waits until the first is gone
+            size, executor = ops.aclnnSmoothL1LossBackwardGetWorkspaceSize(x, x, x, 2, 1.0, out)
+            ops.aclnnSmoothL1LossBackward(None, size, executor)
+            entered.wait(0.01)
+        other = Owner()
+        other.lingers = True
+        linger.LINGER.watch(other)
+        assert other.sent.acquire(timeout=10)
+    go_on.set()
+    assert out.numpy().shape == (4, 2)
+    assert submitter.settled

@@ -12,6 +12,7 @@ import pytest
 from google.protobuf.message import Message
 
 from aclnn import errors
+from aclnn.data_connection import REFUSED
 from aclnn.signatures import Kind
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import error_pb2, tensor_pb2
@@ -19,6 +20,7 @@ from aclnn.v1 import operator_service_pb2 as op
 from aclnn.v1.device_service_pb2_grpc import DeviceServiceStub
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
+from tests.service.transferring import Transferring
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +78,32 @@ def test_the_bytes_are_those_of_the_messages(page: str, address: str) -> None:
         (response,) = stub.Submit(iter([sent]))
         stub.DestroyContext(pb.DestroyContextRequest(context_id=opened.context_id))
     assert answer == response.SerializeToString()
+
+
+def test_a_data_connection_is_made_and_used_as_it_says(page: str, address: str) -> None:
+    block = page.split("## Large tensors, faster")[1].split("```")[1]
+    heads = re.findall(r"^send ((?:[0-9a-f]{2} ){7}[0-9a-f]{2}), buffer_id, ", block, re.M)
+    answers = re.findall(r"→ (?:(\d\d)|the bytes)", block)
+    write, read, create = (bytes.fromhex(head) for head in heads)
+    assert answers == ["01", "01", "", "01"]
+    assert f"; {REFUSED.hex()} without room for it" in block
+
+    with grpc.insecure_channel(address) as channel:
+        stub = DeviceServiceStub(channel)
+        assert "data-connection" in stub.GetServerInfo(pb.GetServerInfoRequest()).features
+        opened = stub.CreateContext(pb.CreateContextRequest(protocol_version=1))
+        of_context = {"context_id": opened.context_id}
+        with Transferring(
+            stub.AttachDataConnection(pb.AttachDataConnectionRequest(**of_context))
+        ) as data:
+            data.socket.sendall(create + struct.pack("<3Q", 1, 0, 4) + b"abcd")
+            data.socket.sendall(write + struct.pack("<3Q", 1, 1, 2) + b"yz")
+            assert data.received(2) == bytes.fromhex(answers[3] + answers[1])
+            data.socket.sendall(read + struct.pack("<3Q", 1, 0, 4))
+            assert data.received(4) == b"ayzd"
+            stub.DetachDataConnection(pb.DetachDataConnectionRequest(**of_context))
+            assert data.over
+        stub.DestroyContext(pb.DestroyContextRequest(**of_context))
 
 
 def test_the_reasons_are_those_that_there_are(page: str) -> None:

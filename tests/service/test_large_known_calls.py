@@ -95,6 +95,7 @@ def test_a_large_call_is_queued_behind_what_is_before_it(busy: tuple[Submit, Eve
     submit, go_on = busy
     context = submit.context
     assert context.meter is not None
+    submit.call = replace(submit.call, tally=context.meter.open())
     before = context.meter.total()
     planned, ran = large(submit)
     assert submit.recognised == [False, True]
@@ -109,6 +110,8 @@ def test_a_large_call_is_queued_behind_what_is_before_it(busy: tuple[Submit, Eve
     assert submit.read(2) == [-0.5] * 4
     after = context.meter.total()
     assert after.runs == before.runs + 1
+    assert after.methods["get_workspace_size"] == before.methods["get_workspace_size"] + 1
+    assert after.methods["execute"] == before.methods["execute"] + 2  # one was refused
     assert context.account.used == 16
 
 
@@ -154,6 +157,84 @@ def test_a_queue_that_is_full_refuses_a_known_call(
     assert refusal(ran)[:2] == ("LIMIT_EXCEEDED", 207012)
     assert submit.recognised[-1] is False
     submit.send(pb.Command(destroy_executor=op.DestroyExecutorRequest(executor_id=9)))
+
+
+def repeat(submit: Submit, executor_id: int = 50) -> pb.Result:
+    """Runs a repeatable executor once more."""
+    run = op.ExecuteRequest(executor_id=executor_id, asynchronous=True)
+    (result,) = submit.send(pb.Command(execute=run))
+    return result
+
+
+@pytest.fixture
+def repeated(busy: tuple[Submit, Event]) -> tuple[Submit, Event]:
+    """The same, with the call as the repeatable executor 50."""
+    submit, go_on = busy
+    x, target, out = (tensor([4], buffer_id=each) for each in (1, 3, 2))
+    plan = op.GetWorkspaceSizeRequest(
+        operator=NAME,
+        executor_id=50,
+        arguments=[target, x, target, number(0), real(1.0), out],
+        repeatable=True,
+    )
+    (planned,) = submit.send(pb.Command(get_workspace_size=plan))
+    assert planned.HasField("get_workspace_size")
+    return submit, go_on
+
+
+def test_a_large_repeatable_executor_is_queued_and_outlives_its_end(
+    repeated: tuple[Submit, Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit, go_on = repeated
+    context = submit.context
+    assert context.meter is not None
+    submit.call = replace(submit.call, tally=context.meter.open())
+    before = context.meter.total()
+    with monkeypatch.context() as patched:
+        patched.delattr("aclnn_server.service.operator_calls.execute")  # what runs it step by step
+        for _ in range(3):
+            assert repeat(submit) == pb.Result(execute=op.ExecuteResponse())
+    assert context.usage.queued_commands == 4
+    free = [pb.Command(free=pb.FreeRequest(buffer_id=each)) for each in (1, 3)]
+    end = pb.Command(destroy_executor=op.DestroyExecutorRequest(executor_id=50))
+    assert not any(each.HasField("error") for each in submit.send(end, *free))
+    assert refusal(repeat(submit))[:2] == ("HANDLE_NOT_FOUND", 107017)
+    go_on.set()
+    assert submit.read(2) == [-0.5] * 4
+    after = context.meter.total()
+    assert after.runs == before.runs + 3
+    assert after.methods["execute"] == before.methods["execute"] + 4
+    assert context.account.used == 16
+
+
+def test_a_large_repeatable_executor_that_fails_is_told_to_whoever_synchronises(
+    repeated: tuple[Submit, Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit, go_on = repeated
+
+    def fail(*_: object) -> None:
+        raise ExecutionFailedError("on purpose", operator=NAME)
+
+    monkeypatch.setattr(submit.context.device, "run", fail)
+    assert repeat(submit).HasField("execute")
+    go_on.set()
+    (told,) = submit.send(SYNCHRONIZE)
+    assert refusal(told)[::2] == ("EXECUTION_FAILED", f"{NAME}: on purpose")
+    submit.send(pb.Command(destroy_executor=op.DestroyExecutorRequest(executor_id=50)))
+
+
+def test_a_queue_that_is_full_refuses_a_large_repeatable_executor(
+    repeated: tuple[Submit, Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit, go_on = repeated
+    stream = submit.context.default_session.stream
+    assert repeat(submit).HasField("execute")
+    monkeypatch.setattr(stream, "_limits", replace(stream._limits, queued_commands=1))
+    assert refusal(repeat(submit))[:2] == ("LIMIT_EXCEEDED", 207012)
+    go_on.set()
+    assert submit.send(SYNCHRONIZE)[0].HasField("synchronize_stream")
+    assert repeat(submit).HasField("execute")
+    submit.send(pb.Command(destroy_executor=op.DestroyExecutorRequest(executor_id=50)))
 
 
 def test_a_workspace_of_the_client_is_held_for_a_queued_call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -150,17 +151,32 @@ def test_not_for_long(device: CountingDevice) -> None:
     assert blocks.bytes == device.live_bytes == 0
 
 
-def test_they_are_given_up_where_the_device_has_no_more(blocks: Blocks) -> None:
+ASK: dict[str, Callable[[Account], object]] = {
+    "a buffer": lambda mine: mine.allocate_block(2 * SIZE, "a buffer", zeroed=False),
+    "a result": lambda mine: mine.allocate(2 * SIZE, "a result"),
+    "shared memory": lambda mine: mine.share(2 * SIZE, "a segment"),
+}
+
+
+@pytest.mark.parametrize("ask", ASK.values(), ids=ASK)
+def test_they_are_given_up_where_the_device_has_no_more(
+    blocks: Blocks, ask: Callable[[Account], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = GatedBackend(total_bytes=3 * SIZE)
-    mine, other = account(backend.device, blocks), account(backend.device, blocks)
+    device = backend.device
+
+    def share(device: CountingDevice, size: int) -> object:
+        return device.allocate(size)
+
+    monkeypatch.setattr(CountingDevice, "share", share)
+    mine, other = account(device, blocks), account(device, blocks)
     filled(other, 1, 2 * SIZE).free()
-    buffer = filled(mine, 2, 2 * SIZE)
-    assert (blocks.bytes, backend.device.live_bytes) == (0, 2 * SIZE)
+    made = ask(mine)
+    assert (blocks.bytes, device.live_bytes, mine.used) == (0, 2 * SIZE, 2 * SIZE)
     with pytest.raises(OutOfMemoryError, match="device 0 has no room"):
-        Buffer(2, 2 * SIZE, mine)
+        ask(mine)
     assert mine.used == 2 * SIZE
-    buffer.free()
-    mine.close()
+    mine.release(made, 2 * SIZE)
     backend.check_clean()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from aclnn_server.cli.server_process import ServerProcess
+from tests.chaos.network import Network
 from tests.chaos.proxy import Proxy
 from tests.held import TOLERATED_HANDLES, Held, settled
 from tests.soak.crowd import CLIENTS, Crowd
@@ -79,7 +80,7 @@ def test_clients_of_every_kind_at_once(process: ServerProcess) -> None:
     """Results are right; in the long form memory, threads and files stay what they were when it was warm."""
     pid = process._process.pid
     files = Held.by(pid).files + 1  # of an idle server, and the connection that asks what is left
-    with Proxy(process.address) as proxy:
+    with Network(process.address) as proxy:
         crowd = Crowd(process.address, proxy, seed=int(os.environ.get("SOAK_SEED", "0")))
         crowd.start()
         try:
@@ -96,4 +97,5 @@ def test_clients_of_every_kind_at_once(process: ServerProcess) -> None:
     assert all(crowd.latencies.count(kind) for kind in CLIENTS)
     assert crowd.killed
     assert len(proxy.happened) > SECONDS / 10
+    assert proxy.data_connections
     settled(process.address, pid, files, GONE_SECONDS)

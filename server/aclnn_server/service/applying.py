@@ -26,8 +26,9 @@ SMALL_RESULT_BYTES = 512
 UNREADABLE = "the message cannot be decoded: it is not of this schema"
 QUICK_BYTES = 2**16
 """Bytes of a buffer up to which moving them takes no time to speak of."""
-QUICK_COMMANDS = 64
-"""Commands of a batch up to which applying them takes none, if each takes none."""
+QUICK_COMMANDS = 72
+"""Commands of a batch up to which applying them takes none, if each takes none: the 64 that clients gather,
+and what comes with the last of them."""
 
 Commands = Mapping[str, Callable[[Call, Any], Any]]
 """What serves each command, by its name in ``Command``."""

@@ -163,6 +163,8 @@ class KnownCalls:
     ) -> bytes | None:
         """Runs a repeatable executor, if nothing stands against doing so at once.
 
+        A large run that nobody waits for yet is only queued.
+
         Args:
             call: of the Submit call that carries the command.
             phase_two: a command, encoded.
@@ -186,15 +188,19 @@ class KnownCalls:
             if not binding.buffer_id or binding.element or binding.argument in bound:
                 return None
             bound[binding.argument] = binding.buffer_id, binding.buffer_offset
-        made = at_once.run_again(
-            call.session(run),
-            executor,
-            bound,
-            workspace_of(run),
-            quick=quick,
-            awaited=lambda: _is_waited_for(run.stream_id, following),
-        )
-        return _QUEUED if made else None
+        known = at_once.known_again(executor, call.submitted)
+        if known is None:
+            return None
+        step = at_once.run_again
+        if not (known.small or _is_waited_for(run.stream_id, following)):
+            step = at_once.queue_again
+        elif quick and not known.quick:
+            return None
+        if not step(call.session(run), executor, known, bound, workspace_of(run)):
+            return None
+        if step is at_once.queue_again and call.tally is not None:
+            call.tally.methods["execute"] += 1
+        return _QUEUED
 
     def _find(self, call: Call, operator: str, arguments: list[bytes]) -> _Layout | None:
         for layout in self._layouts.get(_key(call, operator, arguments), ()):

@@ -161,8 +161,25 @@ def queue_run(
         done, because it has to be done step by step.
     """
     context = session.context
+    if call.charge or not context.has_room_for_executor(executor_id):
+        return False
+    if not _queue(session, call, given, workspace, lambda: None):
+        return False
+    context.note_spent(executor_id, call.operator)
+    return True
+
+
+def _queue(
+    session: Session,
+    call: KnownCall,
+    given: Sequence[Given],
+    workspace: Workspace | None,
+    on_end: Callable[[], None],
+) -> bool:
+    """Queues a run, if nothing stands against it; `on_end` is called when it is over, run or dropped."""
+    context = session.context
     found = _storages(context, call, given)
-    if found is None or call.charge or not context.has_room_for_executor(executor_id):
+    if found is None:
         return False
     scratch = _scratch(session, call.plan.workspace_bytes, workspace)
     if scratch is None:
@@ -171,14 +188,19 @@ def queue_run(
     def run() -> None:
         _run_queued(session, call, found[0], scratch.memory, work)
 
+    def end() -> None:
+        try:
+            scratch.end()
+        finally:
+            on_end()
+
     try:
         client_s = () if workspace is None or scratch.buffer is None else (scratch.buffer,)
-        work = Work(run, (*found[2], *client_s), on_end=scratch.end)
+        work = Work(run, (*found[2], *client_s), on_end=end)
         session.stream.enqueue(work, inline=False)
     except (HandleNotFoundError, LimitExceededError, StreamDestroyedError):
         scratch.end()
         return False
-    context.note_spent(executor_id, call.operator)
     return True
 
 
@@ -199,48 +221,37 @@ def _run_queued(
         tally.note_run(call.operator, begin - work.queued_ns, 0, took, 0)
 
 
+def known_again(executor: Executor, context: Context) -> KnownCall | None:
+    """The call of a repeatable executor, if it can be made again without looking at it anew."""
+    if executor.known is None:
+        executor.known = KnownCall.of(executor, context) or False
+    return executor.known or None
+
+
 def run_again(
     session: Session,
     executor: Executor,
+    call: KnownCall,
     bound: Mapping[int, tuple[int, int]],
     workspace: Workspace | None,
-    *,
-    quick: bool = False,
-    awaited: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Runs a repeatable executor in the calling thread, where all of its outputs lie in buffers.
 
     Args:
         session: of the stream.
         executor: of the session's context.
+        call: what :func:`known_again` gives of it.
         bound: buffer and offset in it of tensors that lie elsewhere than phase one said, by position of
             the argument.
         workspace: as for :func:`run_at_once`.
-        quick: only if it was quick the last time.
-        awaited: tells whether the caller waits for it; else it is run only if it is small.
 
     Returns:
         Whether it was run; a failure is kept for whoever synchronises.
     """
     context = session.context
-    if executor.known is None:
-        executor.known = KnownCall.of(executor, context) or False
-    call: KnownCall | bool = executor.known
-    if not isinstance(call, KnownCall) or (quick and not call.quick):
-        return False
-    if not call.small and not awaited():
-        return False
-    given: list[Given] = []
-    places = dict(bound)
-    for slot in executor.slots:
-        place = places.pop(slot.argument, None)
-        if place is None and slot.buffer is not None:
-            place = slot.buffer.id, slot.tensor.buffer_offset
-        given.append(slot.tensor.data if place is None else place)
-    if places or None in given:
-        return False
-    found = _storages(context, call, given)
-    if found is None:
+    given = _given_again(executor, bound)
+    found = None if given is None else _storages(context, call, given)
+    if given is None or found is None:
         return False
     try:
         executor.begin_run()
@@ -254,6 +265,44 @@ def run_again(
     finally:
         executor.end_run(context.account)
     return ran
+
+
+def queue_again(
+    session: Session,
+    executor: Executor,
+    call: KnownCall,
+    bound: Mapping[int, tuple[int, int]],
+    workspace: Workspace | None,
+) -> bool:
+    """Queues a run of a repeatable executor; arguments as for :func:`run_again`.
+
+    Returns:
+        Whether it is queued; a failure is kept for whoever synchronises.
+    """
+    account = session.context.account
+    given = _given_again(executor, bound)
+    if given is None:
+        return False
+    try:
+        executor.begin_run()
+    except HandleNotFoundError:
+        return False
+    if _queue(session, call, given, workspace, lambda: executor.end_run(account)):
+        return True
+    executor.end_run(account)
+    return False
+
+
+def _given_again(executor: Executor, bound: Mapping[int, tuple[int, int]]) -> list[Given] | None:
+    """The storages of an executor's tensors; ``None`` where one has none, or a binding has no tensor."""
+    given: list[Given] = []
+    places = dict(bound)
+    for slot in executor.slots:
+        place = places.pop(slot.argument, None)
+        if place is None and slot.buffer is not None:
+            place = slot.buffer.id, slot.tensor.buffer_offset
+        given.append(slot.tensor.data if place is None else place)
+    return None if places or None in given else given
 
 
 def _held(call: KnownCall, buffers: Sequence[Buffer]) -> AbstractContextManager[object]:

@@ -985,8 +985,7 @@ export function aclnnArange(
  * - Of an empty self nothing is computed.
  *
  * Source: host code of aclnnArgMax (hicann/ops-math, math/arg_max_v2); that out is INT32 or INT64
- * is from
- * its public documentation.
+ * is from its public documentation.
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16, DOUBLE, INT8, INT16, INT32, INT64, UINT8,
  *   UINT16.
@@ -13462,8 +13461,7 @@ export function aclnnMax(
  * - Of an empty self nothing is computed.
  *
  * Source: host code of aclnnMaxDim (hicann/ops-math, math/arg_max_with_value); that indices is
- * INT32 or
- * INT64 is from its public documentation.
+ * INT32 or INT64 is from its public documentation.
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16, INT64, INT32, BOOL.
  * @param dim int64_t.
@@ -15326,8 +15324,7 @@ export function aclnnReduceSum(
  * - Deterministic, at any number of threads.
  *
  * Source: the public documentation of aclnnReflectionPad2d (hicann/ops-nn); the order of checks is
- * not
- * documented.
+ * not documented.
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
  * @param padding const aclIntArray*.
@@ -15369,8 +15366,7 @@ export function aclnnReflectionPad2d(
  * - Deterministic, at any number of threads.
  *
  * Source: the public documentation of aclnnReflectionPad2dBackward (hicann/ops-nn); the order of
- * checks is
- * not documented.
+ * checks is not documented.
  *
  * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
@@ -15628,8 +15624,7 @@ export function aclnnRepeat(
  * - Deterministic, at any number of threads.
  *
  * Source: the public documentation of aclnnReplicationPad2d (hicann/ops-nn); the order of checks
- * is not
- * documented.
+ * is not documented.
  *
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16.
  * @param padding const aclIntArray*.
@@ -15671,8 +15666,7 @@ export function aclnnReplicationPad2d(
  * - Deterministic, at any number of threads.
  *
  * Source: the public documentation of aclnnReplicationPad2dBackward (hicann/ops-nn); the order of
- * checks is
- * not documented.
+ * checks is not documented.
  *
  * @param gradOutput const aclTensor* of FLOAT, FLOAT16, BF16.
  * @param self const aclTensor* of FLOAT, FLOAT16, BF16.

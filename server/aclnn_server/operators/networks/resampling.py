@@ -254,10 +254,10 @@ _define(
 )
 
 
-# --- reflected edges --------------------------------------------------------------------------------
+# --- edges that are reflected or repeated --------------------------------------------------------------
 
 
-def _check_padding(call: Call) -> None:
+def _check_reflected(call: Call) -> None:
     padding, shape = tuple(call["padding"]), call.tensor("self").shape
     limits = (shape[-1], shape[-1], shape[-2], shape[-2])
     if len(padding) != 4 or any(
@@ -270,86 +270,7 @@ def _check_padding(call: Call) -> None:
         )
 
 
-def _padded(call: Call) -> Shape:
-    left, right, top, bottom = call["padding"]
-    *rest, rows, columns = call.tensor("self").shape
-    return (*rest, rows + top + bottom, columns + left + right)
-
-
-_PADDING = Holds(
-    "padding has 4 numbers (left, right, top, bottom) from 0, below the size of self",
-    _check_padding,
-)
-_PADDED = "the planes of self, with padding"
-
-
-@RESAMPLING.operator(
-    prototype(
-        "aclnnReflectionPad2d",
-        "const aclTensor* self, const aclIntArray* padding, aclTensor* out",
-    ),
-    outputs=("out",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("self", "padding", "out")),
-        TypeIn(("self", "out"), FLOATS),
-        SameType(("out",), "self"),
-        of_planes("self"),
-        _PADDING,
-        HasShape("out", _PADDED, _padded),
-    ),
-)
-def reflection_pad(call: Call) -> Work:
-    """Planes with their elements again in front of their edges and behind, turned.
-
-    padding is left, right, top and bottom. The elements of the edge itself are not repeated.
-
-    - Planes are the last two dimensions of three or four.
-    - Deterministic, at any number of threads.
-
-    Source: the public documentation of aclnnReflectionPad2d (hicann/ops-nn); the order of checks is not
-    documented.
-    """
-    return _plan_forward(_reflected, "self", "out")(call)
-
-
-@RESAMPLING.operator(
-    prototype(
-        "aclnnReflectionPad2dBackward",
-        "const aclTensor* gradOutput, const aclTensor* self, const aclIntArray* padding, "
-        "aclTensor* gradInput",
-    ),
-    outputs=("gradInput",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("gradOutput", "self", "padding", "gradInput")),
-        TypeIn(("gradOutput", "self", "gradInput"), FLOATS),
-        SameType(("gradOutput", "gradInput"), "self"),
-        of_planes("self"),
-        _PADDING,
-        HasShape("gradOutput", _PADDED, _padded),
-        SameShape(("gradInput",), "self"),
-    ),
-)
-def reflection_pad_backward(call: Call) -> Work:
-    """Gradient of planes with their elements again in front of their edges and behind, turned.
-
-    Every element gets the sum of the gradients of all places that it is at.
-
-    - Planes are the last two dimensions of three or four.
-    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
-    - Deterministic, at any number of threads.
-
-    Source: the public documentation of aclnnReflectionPad2dBackward (hicann/ops-nn); the order of checks is
-    not documented.
-    """
-    return _plan_backward(_reflected, "gradOutput", "gradInput")(call)
-
-
-# --- repeated edges ---------------------------------------------------------------------------------
-
-
-def _check_repeats(call: Call) -> None:
+def _check_repeated(call: Call) -> None:
     padding = tuple(call["padding"])
     if len(padding) != 4 or min(padding) < 0:
         raise call.invalid(
@@ -357,67 +278,95 @@ def _check_repeats(call: Call) -> None:
         )
 
 
-_REPEATS = Holds("padding has 4 numbers (left, right, top, bottom) of at least 0", _check_repeats)
+def _padded(call: Call) -> Shape:
+    left, right, top, bottom = call["padding"]
+    *rest, rows, columns = call.tensor("self").shape
+    return (*rest, rows + top + bottom, columns + left + right)
 
 
-@RESAMPLING.operator(
-    prototype(
-        "aclnnReplicationPad2d",
-        "const aclTensor* self, const aclIntArray* padding, aclTensor* out",
-    ),
-    outputs=("out",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("self", "padding", "out")),
-        TypeIn(("self", "out"), FLOATS),
-        SameType(("out",), "self"),
-        of_planes("self"),
-        _REPEATS,
-        HasShape("out", _PADDED, _padded),
-    ),
-)
-def replication_pad(call: Call) -> Work:
-    """Planes with the elements of their edges again outside of them.
+_PADDED = "the planes of self, with padding"
 
-    padding is left, right, top and bottom.
 
-    - Planes are the last two dimensions of three or four.
-    - Deterministic, at any number of threads.
+def _define_padding(name: str, taps_of: TapsOf, allowed: Holds, what: str, detail: str) -> None:
+    """Adds an operator that pads planes, and its gradient.
 
-    Source: the public documentation of aclnnReplicationPad2d (hicann/ops-nn); the order of checks is not
-    documented.
+    Args:
+        name: C name of the first.
+        taps_of: where each element of a padded plane comes from.
+        allowed: the check of the padding.
+        what: what becomes of the planes.
+        detail: one sentence more, or none.
     """
-    return _plan_forward(_repeated, "self", "out")(call)
+    source = (
+        f"Source: the public documentation of {name}{{0}} (hicann/ops-nn); the order of checks is not "
+        "documented."
+    )
+    planes = "- Planes are the last two dimensions of three or four."
+    RESAMPLING.add(
+        prototype(name, "const aclTensor* self, const aclIntArray* padding, aclTensor* out"),
+        _plan_forward(taps_of, "self", "out"),
+        "\n\n".join(
+            (
+                f"Planes with {what}.",
+                f"padding is left, right, top and bottom.{detail}",
+                f"{planes}\n- Deterministic, at any number of threads.",
+                source.format(""),
+            )
+        ),
+        outputs=("out",),
+        missing_on=(ASCEND310B,),
+        checks=(
+            NotNull(("self", "padding", "out")),
+            TypeIn(("self", "out"), FLOATS),
+            SameType(("out",), "self"),
+            of_planes("self"),
+            allowed,
+            HasShape("out", _PADDED, _padded),
+        ),
+    )
+    RESAMPLING.add(
+        prototype(
+            f"{name}Backward",
+            "const aclTensor* gradOutput, const aclTensor* self, const aclIntArray* padding, "
+            "aclTensor* gradInput",
+        ),
+        _plan_backward(taps_of, "gradOutput", "gradInput"),
+        "\n\n".join(
+            (
+                f"Gradient of planes with {what}.",
+                "Every element gets the sum of the gradients of all places that it is at.",
+                f"{planes}\n{_SEMANTICS}",
+                source.format("Backward"),
+            )
+        ),
+        outputs=("gradInput",),
+        missing_on=(ASCEND310B,),
+        checks=(
+            NotNull(("gradOutput", "self", "padding", "gradInput")),
+            TypeIn(("gradOutput", "self", "gradInput"), FLOATS),
+            SameType(("gradOutput", "gradInput"), "self"),
+            of_planes("self"),
+            allowed,
+            HasShape("gradOutput", _PADDED, _padded),
+            SameShape(("gradInput",), "self"),
+        ),
+    )
 
 
-@RESAMPLING.operator(
-    prototype(
-        "aclnnReplicationPad2dBackward",
-        "const aclTensor* gradOutput, const aclTensor* self, const aclIntArray* padding, "
-        "aclTensor* gradInput",
+_define_padding(
+    "aclnnReflectionPad2d",
+    _reflected,
+    Holds(
+        "padding has 4 numbers (left, right, top, bottom) from 0, below the size of self",
+        _check_reflected,
     ),
-    outputs=("gradInput",),
-    missing_on=(ASCEND310B,),
-    checks=(
-        NotNull(("gradOutput", "self", "padding", "gradInput")),
-        TypeIn(("gradOutput", "self", "gradInput"), FLOATS),
-        SameType(("gradOutput", "gradInput"), "self"),
-        of_planes("self"),
-        _REPEATS,
-        HasShape("gradOutput", _PADDED, _padded),
-        SameShape(("gradInput",), "self"),
-    ),
+    "their elements again in front of their edges and behind, turned",
+    " The elements of the edge itself are not repeated.",
 )
-def replication_pad_backward(call: Call) -> Work:
-    """Gradient of planes with the elements of their edges again outside of them.
-
-    Every element gets the sum of the gradients of all places that it is at.
-
-    - Planes are the last two dimensions of three or four.
-    - FLOAT16 and BF16 are computed in FLOAT, and rounded once.
-    - Deterministic, at any number of threads.
-
-    Source: the public documentation of aclnnReplicationPad2dBackward (hicann/ops-nn); the order of checks is
-    not documented.
-    """
-    return _plan_backward(_repeated, "gradOutput", "gradInput")(call)
+_define_padding(
+    "aclnnReplicationPad2d",
+    _repeated,
+    Holds("padding has 4 numbers (left, right, top, bottom) of at least 0", _check_repeated),
+    "the elements of their edges again outside of them",
+    "",
+)

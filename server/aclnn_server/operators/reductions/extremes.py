@@ -1,13 +1,15 @@
-"""The greatest and least of all elements, and the least along a dimension."""
+"""The greatest and least of all elements, and along a dimension."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from aclnn import dtypes
+from aclnn.dtypes import DType
 from aclnn.pythonic import Result
 from aclnn_server.operators.checking.axis_checks import DIM_OF_SELF, ShapeIsReduced, WhereNotEmpty
 from aclnn_server.operators.checking.checks import NotNull, RankUpTo, SameType, TypeIn
@@ -72,80 +74,140 @@ for _name, _word, _ufunc in (("Max", "greatest", np.maximum), ("Min", "least", n
     )
 
 
+# --- along a dimension -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An extreme along a dimension: the operator of its position, and that of both."""
+
+    name: str
+    """Max or Min."""
+    word: str
+    """What it is."""
+    than: str
+    """What NaN is, beside any number."""
+    places: tuple[DType, ...]
+    """Types of elements whose position can be asked for."""
+    only_on_950: tuple[DType, ...]
+    """Those of them that only one product has."""
+    sources: tuple[str, str]
+    """Of the position, and of both."""
+
+    def define(self) -> None:
+        """Adds the operators."""
+        name = self.name.lower()
+        EXTREMES.add(
+            prototype(
+                f"aclnnArg{self.name}",
+                "const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out",
+            ),
+            self._plan_position,
+            self._described(f"Position of the {self.word} element along a dimension.", 0),
+            outputs=("out",),
+            checks=(
+                NotNull(("self", "out")),
+                TypeIn(("self",), self.places),
+                *([OnlyOn950(("self",), self.only_on_950)] if self.only_on_950 else []),
+                RankUpTo(("self", "out")),
+                DIM_OF_SELF,
+                TypeIn(("out",), INDEXES),
+                WhereNotEmpty(("self", "out"), _reduced("out")),
+            ),
+            python=OneLine(f"arg_{name}", _DEFAULTS, result=Result("along", "index")),
+        )
+        EXTREMES.add(
+            prototype(
+                f"aclnn{self.name}Dim",
+                "const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out, aclTensor* indices",
+            ),
+            self._plan_both,
+            self._described(
+                f"{self.word.capitalize()} element along a dimension, and its position.", 1
+            ),
+            outputs=("out", "indices"),
+            checks=(
+                NotNull(("self", "out", "indices")),
+                TypeIn(("self",), (*FLOATS, dtypes.INT64, dtypes.INT32, dtypes.BOOL)),
+                OnlyOn950(("self",), (dtypes.INT32,)),
+                SameType(("out",), "self"),
+                RankUpTo(("self", "out", "indices")),
+                DIM_OF_SELF,
+                TypeIn(("indices",), INDEXES),
+                WhereNotEmpty(("self",), _reduced("indices")),
+                WhereNotEmpty(("self",), _reduced("out")),
+            ),
+            python=OneLine(
+                f"{name}_dim",
+                _DEFAULTS,
+                result=Result("along", "first"),
+                results={"indices": Result("along", "index")},
+            ),
+        )
+
+    def _described(self, summary: str, which: int) -> str:
+        return f"""{summary}
+
+        - Of several, the first. NaN is {self.than} than any number.
+        - keepdim keeps the dimension, with size 1.
+        - Of an empty self nothing is computed.
+
+        Source: {self.sources[which]}.
+        """
+
+    @property
+    def _least(self) -> bool:
+        return self.name == "Min"
+
+    def _plan_position(self, call: Call) -> Work:
+        if is_empty(call) or call.tensor("out").elements == 0:
+            return Nothing()
+        fold = Peak(computed(call.tensor("self").dtype), _position, least=self._least)
+        return plan_reduction(call, fold, AXES(call), ("out",))
+
+    def _plan_both(self, call: Call) -> Work:
+        if is_empty(call):
+            return Nothing()
+        fold = Peak(computed(call.tensor("self").dtype), least=self._least)
+        return plan_reduction(call, fold, AXES(call), ("out", "indices"))
+
+
+_DEFAULTS = {"dim": 0, "keepdim": False}
+
+
 def _position(value: Array, position: Array) -> tuple[Array, ...]:
     return (position,)
 
 
-@EXTREMES.operator(
-    """
-    aclnnStatus aclnnArgMinGetWorkspaceSize(
-        const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out,
-        uint64_t* workspaceSize, aclOpExecutor** executor)
-    """,
-    outputs=("out",),
-    checks=(
-        NotNull(("self", "out")),
-        TypeIn(("self",), NUMBERS),
-        RankUpTo(("self", "out")),
-        DIM_OF_SELF,
-        TypeIn(("out",), INDEXES),
-        WhereNotEmpty(("self", "out"), ShapeIsReduced("out", "self", AXES, keepdim, lenient=True)),
+def _reduced(output: str) -> ShapeIsReduced:
+    return ShapeIsReduced(output, "self", AXES, keepdim, lenient=True)
+
+
+ROWS = (
+    Row(
+        "Max",
+        "greatest",
+        "greater",
+        (*NUMBERS, dtypes.UINT16),
+        (dtypes.UINT16,),
+        (
+            "host code of aclnnArgMax (hicann/ops-math, math/arg_max_v2); that out is INT32 or INT64 is from "
+            "its public documentation",
+            "host code of aclnnMaxDim (hicann/ops-math, math/arg_max_with_value); that indices is INT32 or "
+            "INT64 is from its public documentation",
+        ),
     ),
-    python=OneLine("arg_min", {"dim": 0, "keepdim": False}, result=Result("along", "index")),
-)
-def arg_min(call: Call) -> Work:
-    """Position of the least element along a dimension.
-
-    - Of several, the first. NaN is less than any number.
-    - keepdim keeps the dimension, with size 1.
-    - Of an empty self nothing is computed.
-
-    Source: the public documentation of aclnnArgMin (hicann/ops-math, math/arg_min).
-    """
-    if is_empty(call) or call.tensor("out").elements == 0:
-        return Nothing()
-    fold = Peak(computed(call.tensor("self").dtype), _position, least=True)
-    return plan_reduction(call, fold, AXES(call), ("out",))
-
-
-_MIN_DIM = (*FLOATS, dtypes.INT64, dtypes.INT32, dtypes.BOOL)
-
-
-@EXTREMES.operator(
-    """
-    aclnnStatus aclnnMinDimGetWorkspaceSize(
-        const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out, aclTensor* indices,
-        uint64_t* workspaceSize, aclOpExecutor** executor)
-    """,
-    outputs=("out", "indices"),
-    checks=(
-        NotNull(("self", "out", "indices")),
-        TypeIn(("self",), _MIN_DIM),
-        OnlyOn950(("self",), (dtypes.INT32,)),
-        SameType(("out",), "self"),
-        RankUpTo(("self", "out", "indices")),
-        DIM_OF_SELF,
-        TypeIn(("indices",), INDEXES),
-        WhereNotEmpty(("self",), ShapeIsReduced("indices", "self", AXES, keepdim, lenient=True)),
-        WhereNotEmpty(("self",), ShapeIsReduced("out", "self", AXES, keepdim, lenient=True)),
-    ),
-    python=OneLine(
-        "min_dim",
-        {"dim": 0, "keepdim": False},
-        result=Result("along", "first"),
-        results={"indices": Result("along", "index")},
+    Row(
+        "Min",
+        "least",
+        "less",
+        NUMBERS,
+        (),
+        (
+            "the public documentation of aclnnArgMin (hicann/ops-math, math/arg_min)",
+            "the public documentation of aclnnMinDim (hicann/ops-math, math/arg_min_with_value)",
+        ),
     ),
 )
-def min_dim(call: Call) -> Work:
-    """Least element along a dimension, and its position.
-
-    - Of several, the first. NaN is less than any number.
-    - keepdim keeps the dimension, with size 1.
-    - Of an empty self nothing is computed.
-
-    Source: the public documentation of aclnnMinDim (hicann/ops-math, math/arg_min_with_value).
-    """
-    if is_empty(call):
-        return Nothing()
-    fold = Peak(computed(call.tensor("self").dtype), least=True)
-    return plan_reduction(call, fold, AXES(call), ("out", "indices"))
+for _row in ROWS:
+    _row.define()

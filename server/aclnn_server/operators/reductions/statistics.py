@@ -1,4 +1,4 @@
-"""Positions of extremes, spread and running sums along dimensions."""
+"""Spread and running sums along dimensions."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aclnn import codes, dtypes
+from aclnn import codes
 from aclnn.pythonic import Result
 from aclnn_server.operators.checking.axis_checks import (
     DIM_OF_SELF,
     DimsOf,
     ShapeIsReduced,
     TypeIsGiven,
-    WhereNotEmpty,
 )
 from aclnn_server.operators.checking.checks import (
     Holds,
     NotNull,
     RankUpTo,
     SameShape,
-    SameType,
     TypeIn,
 )
-from aclnn_server.operators.checking.layout_checks import COMPLEX, INDEXES, OnlyOn950
+from aclnn_server.operators.checking.layout_checks import COMPLEX
 from aclnn_server.operators.definition import Call, Family, OneLine, Work
 from aclnn_server.operators.engines.axes import Grid
 from aclnn_server.operators.engines.blocks import Nothing
-from aclnn_server.operators.engines.folds import Peak, Spread, computed, modular
+from aclnn_server.operators.engines.folds import Spread, computed, modular
 from aclnn_server.operators.engines.reducing import Scan, Source
 from aclnn_server.operators.reductions.reductions import (
     AXES,
@@ -43,93 +41,6 @@ from aclnn_server.operators.reductions.reductions import (
 Array = npt.NDArray[Any]
 
 STATISTICS = Family()
-
-
-# --- positions --------------------------------------------------------------------------------------
-
-_ARG = (*NUMBERS, dtypes.UINT16)
-
-
-def _position(value: Array, position: Array) -> tuple[Array, ...]:
-    return (position,)
-
-
-@STATISTICS.operator(
-    """
-    aclnnStatus aclnnArgMaxGetWorkspaceSize(
-        const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out,
-        uint64_t* workspaceSize, aclOpExecutor** executor)
-    """,
-    outputs=("out",),
-    checks=(
-        NotNull(("self", "out")),
-        TypeIn(("self",), _ARG),
-        OnlyOn950(("self",), (dtypes.UINT16,)),
-        RankUpTo(("self", "out")),
-        DIM_OF_SELF,
-        TypeIn(("out",), INDEXES),
-        WhereNotEmpty(("self", "out"), ShapeIsReduced("out", "self", AXES, keepdim, lenient=True)),
-    ),
-    python=OneLine("arg_max", {"dim": 0, "keepdim": False}, result=Result("along", "index")),
-)
-def arg_max(call: Call) -> Work:
-    """Position of the greatest element along a dimension.
-
-    - Of several, the first. NaN is greater than any number.
-    - keepdim keeps the dimension, with size 1.
-    - Of an empty self nothing is computed.
-
-    Source: host code of aclnnArgMax (hicann/ops-math, math/arg_max_v2); that out is INT32 or INT64 is from
-    its public documentation.
-    """
-    if is_empty(call) or call.tensor("out").elements == 0:
-        return Nothing()
-    fold = Peak(computed(call.tensor("self").dtype), _position)
-    return plan_reduction(call, fold, AXES(call), ("out",))
-
-
-_MAX_DIM = (*FLOATS, dtypes.INT64, dtypes.INT32, dtypes.BOOL)
-
-
-@STATISTICS.operator(
-    """
-    aclnnStatus aclnnMaxDimGetWorkspaceSize(
-        const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out, aclTensor* indices,
-        uint64_t* workspaceSize, aclOpExecutor** executor)
-    """,
-    outputs=("out", "indices"),
-    checks=(
-        NotNull(("self", "out", "indices")),
-        TypeIn(("self",), _MAX_DIM),
-        OnlyOn950(("self",), (dtypes.INT32,)),
-        SameType(("out",), "self"),
-        RankUpTo(("self", "out", "indices")),
-        DIM_OF_SELF,
-        TypeIn(("indices",), INDEXES),
-        WhereNotEmpty(("self",), ShapeIsReduced("indices", "self", AXES, keepdim, lenient=True)),
-        WhereNotEmpty(("self",), ShapeIsReduced("out", "self", AXES, keepdim, lenient=True)),
-    ),
-    python=OneLine(
-        "max_dim",
-        {"dim": 0, "keepdim": False},
-        result=Result("along", "first"),
-        results={"indices": Result("along", "index")},
-    ),
-)
-def max_dim(call: Call) -> Work:
-    """Greatest element along a dimension, and its position.
-
-    - Of several, the first. NaN is greater than any number.
-    - keepdim keeps the dimension, with size 1.
-    - Of an empty self nothing is computed.
-
-    Source: host code of aclnnMaxDim (hicann/ops-math, math/arg_max_with_value); that indices is INT32 or
-    INT64 is from its public documentation.
-    """
-    if is_empty(call):
-        return Nothing()
-    fold = Peak(computed(call.tensor("self").dtype))
-    return plan_reduction(call, fold, AXES(call), ("out", "indices"))
 
 
 # --- variance and standard deviation ----------------------------------------------------------------
