@@ -10,23 +10,28 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+import grpc
+import numpy as np
 import pytest
 
 from aclnn.errors import AclnnError
 from aclnn.v1 import device_service_pb2 as pb
 from aclnn.v1 import operator_service_pb2 as op
+from aclnn_server.config import ServerConfig
+from aclnn_server.server import Server
 from aclnn_server.sessions.execution import Execution
 from aclnn_server.sessions.executors import Executor, Slot
 from aclnn_server.sessions.memory import Buffer
 from aclnn_server.sessions.segments import Place, Segment
 from aclnn_server.sessions.streams import Work
-from tests.service.calling import Caller
+from tests.service.calling import Caller, Stubs, Submitting
 from tests.service.gated import Region
 from tests.service.requests import (
     INT64,
     bytes_of,
     digit,
     failing,
+    inline,
     number,
     plan,
     plus,
@@ -34,6 +39,7 @@ from tests.service.requests import (
     scratch,
     tensor,
 )
+from tests.waiting import until
 
 WITH_MEMORY = (Buffer, Execution, Executor, Place, Region, Segment, Slot, Work)
 LARGE = 2**19
@@ -140,6 +146,26 @@ def left_behind(caller: Caller) -> None:
     caller(plus(stream=stream))
     caller(run(caller(plus(stream=stream)).executor_id, stream=stream))
     caller(pb.DestroyStreamRequest(stream_id=stream))
+
+
+def test_a_known_call_that_fails(in_cycles: Callable[[], Counter[str]]) -> None:
+    """It is neither planned nor queued; its failure is kept until somebody waits."""
+    with (
+        Server(ServerConfig(listen="127.0.0.1:0")) as server,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        client = Submitting(Stubs(channel))
+        for buffer_id in (1, 2):
+            client(pb.MallocRequest(buffer_id=buffer_id, bytes=16))
+        source, out = tensor([4], buffer_id=1), tensor([1], buffer_id=2)
+        index = inline(np.array([9], np.int64))
+        for _ in range(4):
+            gather = plan("aclnnGather", source, number(0), index, out, executor=1)
+            client.batch([gather, run(1)])
+            refuse(client, pb.SynchronizeStreamRequest())
+        client.close()
+        until(lambda: not server.registry.usage.contexts)
+        assert not in_cycles()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from aclnn_server.sessions.context import Context, Session
 from aclnn_server.sessions.execution import Workspace, is_small
 from aclnn_server.sessions.executors import Executor
 from aclnn_server.sessions.memory import Buffer, hold_all
-from aclnn_server.sessions.streams import Work
+from aclnn_server.sessions.streams import Work, bare
 
 Given = bytes | memoryview | tuple[int, int] | None
 """Storage of one tensor: its bytes, a buffer's id and the offset in it, or ``None`` for an output that is
@@ -374,7 +374,7 @@ def _compute(
             tally.note_failure(call.operator, error)
         elif tally is not None:
             tally.note_failure_at_once(call.operator, error)
-        return error if isinstance(error, AclnnError) else context.environment.unexpected(error)
+        return bare(context.environment.told(error))
     took = time.monotonic_ns() - begin
     call.note_time(took)
     if tally is not None and again:

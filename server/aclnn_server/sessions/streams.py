@@ -81,9 +81,9 @@ class Work:
                 raise CancelledError("the call was over before its work was run")
             self.task()
         except AclnnError as error:
-            failure = _bare(error)
+            failure = bare(error)
         except BaseException as error:
-            failure = _bare(unexpected(error))
+            failure = bare(unexpected(error))
         return self.end(failure, unexpected)
 
     def end(
@@ -116,7 +116,7 @@ def _nothing() -> None:
     """What is left to do of work that has ended."""
 
 
-def _bare(error: AclnnError) -> AclnnError:
+def bare(error: AclnnError) -> AclnnError:
     """A failure that is kept, without the frames that it came through: they refer to it, and to memory."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     return error
@@ -358,7 +358,7 @@ class Stream:
         """Keeps a failure for :meth:`synchronize`; the first one counts."""
         with self._changed:
             if self._failure is None:
-                self._failure = failure
+                self._failure = bare(failure)
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Waits for all work queued so far and raises its first unreported failure."""
