@@ -24,12 +24,16 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerProcess]:
-    """A server in a process of its own, whose leases are short.
+def process(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ServerProcess]:
+    """A server in a process of its own, whose leases are short; its parameter is what --data-port says.
 
     Its allocator gives back at once what is freed, so that what stays is in use.
     """
     for name, value in (("ARENA_MAX", 1), ("MMAP_THRESHOLD_", 2**16), ("TRIM_THRESHOLD_", 2**16)):
         monkeypatch.setenv(f"MALLOC_{name}", str(value))
-    with ServerProcess("--lease-seconds", "1", "--workers", "2", "--data-port", "off") as process:
+    data_port = getattr(request, "param", "off")
+    flags = ("--lease-seconds", "1", "--workers", "2", "--data-port", data_port)
+    with ServerProcess(*flags) as process:
         yield process

@@ -15,7 +15,7 @@ import pytest
 from aclnn_client import ServerUnavailable, SessionLostError, aio, requests
 from aclnn_server.cli.server_process import ServerProcess
 from tests.chaos import jobs, length
-from tests.chaos.clients import UPLOAD_BYTES, Nursery, kill
+from tests.chaos.clients import UPLOAD_BYTES, Nursery, data_address, kill
 from tests.chaos.proxy import Fault, Proxy
 from tests.held import Held, check_flat, settled
 from tests.waiting import PATIENCE, until
@@ -23,25 +23,34 @@ from tests.waiting import PATIENCE, until
 pytestmark = pytest.mark.timeout(length.TEST_SECONDS)
 
 MIB = 2**20
-CLIENTS = 50
+CLIENTS = 26
 TOLERATED_BYTES = 8 * MIB
 """Growth of resident memory that fragments may make: a leak of a tenth of each upload is more."""
 
 # --- clients ----------------------------------------------------------------------------------------
 
 
-def test_clients_killed_in_the_middle_of_an_upload(process: ServerProcess) -> None:
-    """Fifty of them, each at another byte: whatever they held is back when their leases are over."""
-    pid = process._process.pid
+WAYS = {"in messages": "off", "over data connections": "auto"}
+"""How an upload goes, by what the server's --data-port says."""
+
+
+@pytest.mark.parametrize("process", WAYS.values(), ids=WAYS, indirect=True)
+def test_clients_killed_in_the_middle_of_an_upload(
+    process: ServerProcess, request: pytest.FixtureRequest
+) -> None:
+    """Each at another byte: whatever they held is back when their leases are over."""
+    pid, direct = process._process.pid, "data" in request.node.callspec.id
+    way = data_address(process.address) if direct else process.address
     choose = random.Random(7)
     places = [choose.randrange(200, UPLOAD_BYTES) for _ in range(CLIENTS)]
     files = Held.by(pid).files + 3
-    with Nursery() as nursery, Proxy(process.address) as proxy:
+    with Nursery() as nursery, Proxy(way) as proxy:
+        addresses = (process.address, proxy.address) if direct else (proxy.address,)
 
         def kill_some(places: list[int]) -> Held:
             for place in places:
                 proxy.plan(Fault("stall", "up", place))
-                client = nursery.start(proxy.address)
+                client = nursery.start(*addresses)
                 assert proxy.stalled.acquire(timeout=PATIENCE)
                 kill(client)
                 proxy.release()

@@ -23,6 +23,8 @@ ROUNDS = 25
 """Pieces of work that a client does before it leaves and another one comes."""
 SMALL, LARGE = 64, 300_000
 """Elements: of a call that its arrays travel inside of, and of one that is uploaded in chunks."""
+LARGER_BYTES = 3 << 19, 8 << 20
+"""From and to how many: of tensors that are uploaded over a data connection."""
 KILLED_BYTES = 2 << 20
 """What clients upload that are killed meanwhile."""
 
@@ -38,6 +40,18 @@ def add_shared(context: Context, choose: random.Random) -> None:
     x = context.tensor(np.full(LARGE, choose.random(), np.float32)).view()
     y = context.ops.abs(context.ops.add(x, x))
     np.testing.assert_array_equal(y, x + x)
+
+
+def move_large(context: Context, choose: random.Random) -> None:
+    """Tensors that take a data connection, where there is one: up, through a call, over one another, down."""
+    size = choose.randrange(*LARGER_BYTES) // 4
+    x, y = (np.full(size, choose.random(), np.float32) for _ in range(2))
+    np.testing.assert_array_equal(context.ops.add(x, y), x + y)
+    tensor = context.tensor(x)
+    tensor.write(y)
+    np.testing.assert_array_equal(tensor.numpy(), y)
+    tensor.buffer.fill(0)
+    assert not tensor.numpy().any()
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,8 @@ CLIENTS = {
     "repeatable, faults": Kind(jobs.run_one_plan_often, faults=True),
     "large": Kind(partial(add, size=LARGE)),
     "large, faults": Kind(jobs.move_bytes, faults=True),
+    "larger": Kind(move_large),
+    "larger, faults": Kind(move_large, faults=True),
     "shared memory": Kind(add_shared, options={"shared_memory": True}),
 }
 ASYNCIO = "asyncio"
