@@ -7,10 +7,11 @@ a write that lands late, or a run that uses what was freed, shows in somebody's 
 
 from __future__ import annotations
 
+import math
 import random
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,19 +112,28 @@ class Owner:
         tensor.free()
 
 
-@pytest.mark.parametrize("seed", range(length.count(2, 40)))
+@pytest.mark.parametrize("seed", range(length.count(4, 40)))
 def test_threads_of_one_context_over_two_bad_networks(network: Network, seed: int) -> None:
-    choose, over = random.Random(seed), threading.Event()
+    choose, done = random.Random(seed), [0.0] * THREADS
+    """Steps of each thread; infinity when it is through."""
 
     def work(number: int) -> None:
-        owner = Owner(context, 1000 * seed + number)
-        for _ in range(length.count(25, 100)):
-            owner.step()
-        while owner.held:
-            owner.free()
+        try:
+            owner = Owner(context, 1000 * seed + number)
+            for _ in range(length.count(25, 100)):
+                owner.step()
+                done[number] += 1
+            while owner.held:
+                owner.free()
+        finally:
+            done[number] = math.inf
+
+    def got_on(before: list[float]) -> bool:
+        return all(now == math.inf or now > then for now, then in zip(done, before, strict=True))
 
     def disturb() -> None:
-        while not over.wait(choose.uniform(0.01, 0.1)):
+        while min(done) < math.inf:
+            before = [*done]
             context.data._over, context.data._broken, context.data._not_before = False, 0, 0.0
             network.plan(
                 *(
@@ -135,17 +145,16 @@ def test_threads_of_one_context_over_two_bad_networks(network: Network, seed: in
                     for _ in range(2)
                 )
             )
+            # On a busy machine a client might else never get on, and gives up after a while.
+            until(partial(got_on, before))
 
     with jobs.connect(network.address) as context, ThreadPoolExecutor(THREADS + 1) as pool:
         context.tensor(np.zeros(COUNT, np.float32)).free()
         assert context.transport == "data connection"
-        disturbing = pool.submit(disturb)
-        try:
-            for working in [pool.submit(work, number) for number in range(THREADS)]:
-                working.result()
-        finally:
-            over.set()
-            network.plan()
-        disturbing.result()
-        assert network.happened
+        working = [pool.submit(work, number) for number in range(THREADS)]
+        pool.submit(disturb).result()
+        for each in working:
+            each.result()
+        network.plan()
+        assert len(network.happened) > length.count(5, 20)
         assert network.data_connections > 1
