@@ -56,7 +56,7 @@ class Move:
         return self._over.make(self)
 
     def break_off(self) -> bool:
-        """Lets it end soon, or never begin; gives whether it has begun. From any thread, at any time."""
+        """Lets it end soon, or never begin; gives whether it is under way. From any thread, at any time."""
         # Whichever of the two comes first sees the other: no lock, which an interrupt might find taken.
         self.broken_off = True
         if self._socket is None:
@@ -74,6 +74,10 @@ class Move:
         if self.broken_off:
             raise ConnectionAbortedError
         return self._move(connection)
+
+    def end(self) -> None:
+        """Notes that it is over, and what broke detached: the connection is others' now."""
+        self._socket = None
 
 
 class _Place:
@@ -195,7 +199,10 @@ class DataConnection:
                 return False
             # Between any two lines, an interrupt could leave a connection in the middle of a transfer.
             with held_back(move.break_off):
-                return self._make(move, connection)
+                try:
+                    return self._make(move, connection)
+                finally:
+                    move.end()
 
     def _make(self, move: Move, connection: socket.socket) -> bool:
         whole = False

@@ -142,6 +142,17 @@ def test_cancelled_uploads_leave_no_memory_behind(host: Server) -> None:
     asyncio.run(main())
 
 
+def test_what_is_over_ends_nobody_else_s_transfer(context: Context) -> None:
+    x = context.tensor(VALUES)
+    move = context.data.writing(x.buffer.buffer_id, 0, VALUES.view(np.uint8).data, progress=False)
+    assert move.make()
+    before = context.data._place.socket
+    assert not move.break_off()  # as a task that is cancelled when its thread is through
+    x.write(VALUES * 2)
+    np.testing.assert_array_equal(x.numpy(), VALUES * 2)
+    assert context.data._place.socket is before
+
+
 # --- Ctrl-C -----------------------------------------------------------------------------------------
 
 
