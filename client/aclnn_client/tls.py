@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aclnn.certificates import load_authorities, load_pair, why_not_accepted, words_of
+from aclnn.data_connection import TlsSocket
 from aclnn.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class TlsFiles:
             context.load_default_certs()
         context.verify_mode = ssl.CERT_REQUIRED
         context.check_hostname = True
+        context.sslsocket_class = TlsSocket
         return context
 
 

@@ -10,9 +10,10 @@ the connection without a word: the ordinary calls, which can do the same, tell w
 
 from __future__ import annotations
 
+import ssl
 import struct
 from enum import IntEnum
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 SECRET_BYTES = 32
 """Bytes of a secret."""
@@ -62,3 +63,18 @@ class Transfer(NamedTuple):
         """
         direction, *rest = _LAYOUT.unpack(data)
         return cls(Direction(direction), *rest)
+
+
+class TlsSocket(ssl.SSLSocket):
+    """A socket of TLS that is closed too where the other side is gone before it is made.
+
+    What makes it asks for the peer then, and leaves it unclosed.
+    """
+
+    def getpeername(self) -> Any:  # noqa: ANN401 - as of every socket
+        """Address of the other side."""
+        try:
+            return super().getpeername()
+        except OSError:
+            self.close()
+            raise ConnectionResetError from None

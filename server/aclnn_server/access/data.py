@@ -8,6 +8,7 @@ import ssl
 from contextlib import AbstractContextManager
 from typing import Any
 
+from aclnn.data_connection import TlsSocket
 from aclnn_server.access.entrance import Entrance
 from aclnn_server.access.listening import ListenError, is_loopback
 from aclnn_server.config import ConfigError, ServerConfig
@@ -72,6 +73,8 @@ def _secure(entrance: Entrance) -> Secure | None:
         return None
 
     def secure(connection: socket.socket) -> ssl.SSLSocket:
-        return tls().wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        context = tls()
+        context.sslsocket_class = TlsSocket
+        return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
 
     return secure
