@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from google.protobuf.message import DecodeError
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from aclnn import wire
@@ -227,6 +228,15 @@ EXECUTORS = [1]
 """The next executor's id."""
 
 
+def answers_by_chance(command: bytes) -> bool:
+    """Whether a command makes a handle or a secret, which no two servers answer alike."""
+    try:
+        kind = pb.Command.FromString(command).WhichOneof("command")
+    except DecodeError:
+        return False
+    return kind in ("create_stream", "attach_shared_memory", "attach_data_connection")
+
+
 @given(
     st.tuples(PLACES, PLACES, PLACES),
     PLACES,
@@ -252,4 +262,5 @@ def test_a_changed_byte_changes_what_it_would_change(
     changed = bytearray(commands[which])
     changed[place % len(changed)] ^= change
     commands[which] = bytes(changed)
+    assume(not answers_by_chance(commands[which]))
     assert seen.answer(commands) == decoding.answer(commands)
