@@ -289,8 +289,8 @@ class Server:
         pause = max(0.05, min(1.0, self.config.lease_seconds / 4))
         while not self._stopping.wait(pause):
             try:
-                ended = self.registry.reap()
                 self._blocks.release_old()
+                ended = self.registry.reap()
                 silent = self._threads.break_off_silent() + self._service.break_off_silent()
             except Exception as error:  # one context that cannot end must not keep all others
                 unexpected(error)

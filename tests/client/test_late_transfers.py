@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import random
@@ -11,14 +12,18 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from aclnn_client import Context, aio, connect, ops
+from aclnn.errors import HandleNotFoundError, ServerUnavailable
+from aclnn_client import Context, aio, connect, ops, requests
 from aclnn_client.data_connection import DATA_BYTES, TRIES
+from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
-from tests.chaos.proxy import Fault, Proxy
+from tests.chaos.network import Network
+from tests.chaos.proxy import Fault, Proxy, Way
 from tests.waiting import PATIENCE, until
 
 COUNT = DATA_BYTES // 4
@@ -115,7 +120,8 @@ def test_cancelled_transfers_are_no_reason_to_give_it_up(host: Server, proxy: Pr
                 with pytest.raises(asyncio.CancelledError):
                     await writing
                 proxy.release()
-                await asyncio.to_thread(until, lambda: not proxy._open)
+                # Else what is left of it would meet the next fault.
+                await asyncio.to_thread(until, lambda: len(proxy._threads) == 1)
             await x.write(VALUES)
             assert context.transport == DIRECT
 
@@ -162,10 +168,11 @@ def test_an_interrupt_at_any_moment(context: Context) -> None:
     x, out = context.tensor(VALUES), context.empty((COUNT,), np.float32)
     for number in range(40):
         try:
-            interrupt_in(choose.uniform(0, 0.004))
+            timer = interrupt_in(choose.uniform(0, 0.004))
             x.write(VALUES * number)
             x.numpy()
-            time.sleep(PATIENCE)
+            timer.join()
+            time.sleep(0.001)  # it has been sent
         except KeyboardInterrupt:
             pass
         if number % 2:
@@ -178,10 +185,12 @@ def test_an_interrupt_at_any_moment(context: Context) -> None:
     assert context.transport == DIRECT
 
 
-def interrupt_in(seconds: float) -> None:
+def interrupt_in(seconds: float) -> threading.Timer:
     """Lets Ctrl-C come once."""
     main = threading.main_thread().ident or 0
-    threading.Timer(seconds, signal.pthread_kill, (main, signal.SIGINT)).start()
+    timer = threading.Timer(seconds, signal.pthread_kill, (main, signal.SIGINT))
+    timer.start()
+    return timer
 
 
 # --- other processes, and the end -------------------------------------------------------------------
@@ -218,3 +227,26 @@ def test_a_context_that_is_forgotten_leaves_no_open_socket(host: Server) -> None
             gc.collect()
     until(lambda: not host.registry.usage.contexts)
     assert [str(each.message) for each in seen] == []
+
+
+GONE = (ServerUnavailable, HandleNotFoundError)
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_a_server_that_stops_in_the_middle(monkeypatch: pytest.MonkeyPatch, way: Way) -> None:
+    monkeypatch.setattr(requests, "RESUME_SECONDS", 0.2)
+    config = ServerConfig(listen="127.0.0.1:0", shared_memory=False)
+    with Server(config) as server, Network(server.address) as network:
+        with contextlib.closing(connect(network.address)) as context, ThreadPoolExecutor(1) as pool:
+            x = context.tensor(VALUES)
+            network.plan(Fault("stall", way, VALUES.nbytes // 2))
+            moving = pool.submit(lambda: x.write(VALUES) if way == "up" else x.numpy())
+            assert network._data.stalled.acquire(timeout=PATIENCE)
+            server.stop(0)
+            network.release()
+            network._data.release()
+            # What was on its way may still arrive; a write in messages is told of later.
+            assert isinstance(moving.exception(PATIENCE), (*GONE, type(None)))
+            with pytest.raises(GONE):
+                x.numpy()
+        assert not server._data_port._connections

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -16,10 +17,10 @@ from aclnn.v1 import tensor_pb2 as t
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 from aclnn_server.service.known_calls import KnownCalls
-from aclnn_server.sessions.blocks import LARGE_BYTES
+from aclnn_server.sessions.blocks import KEPT_SECONDS, LARGE_BYTES
 from tests.service.requests import floats, number, real, tensor
 from tests.service.submitting import NAME, Submit, loss, submitting
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 SIZE = LARGE_BYTES
 X, OUT, SCRATCH, NEXT = 1, 2, 3, 9
@@ -126,3 +127,19 @@ def test_what_is_freed_when_nothing_uses_it_is_the_next_one(submit: Submit) -> N
     at_once(submit)()
     submit.context.buffers.take(OUT).free()
     assert submit.context.add_buffer(NEXT, SIZE, zeroed=False).memory is memory
+
+
+def test_blocks_go_after_a_while_whatever_else_cannot_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> int:
+        raise RuntimeError("a context cannot end")
+
+    with Server(ServerConfig(listen="127.0.0.1:0", lease_seconds=0.2)) as server:
+        monkeypatch.setattr(server.registry, "reap", fail)
+        context = server.registry.create_context(0, 60.0)
+        context.add_buffer(X, SIZE).free()
+        assert server._blocks.bytes == SIZE
+        monkeypatch.setattr(server._blocks, "_clock", lambda: time.monotonic() + KEPT_SECONDS)
+        until(lambda: server._blocks.bytes == 0)
+        until(lambda: "a context cannot end" in caplog.text)
