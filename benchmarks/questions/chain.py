@@ -44,10 +44,10 @@ def ask(lineup: Lineup, effort: Effort) -> list[Figure]:
 
 
 def _pass(running: Running, inputs: Inputs, operators: int) -> Passage:
-    port = int(running.served.address.rpartition(":")[2])
-    before, start = Traffic.with_port(port), time.perf_counter()
+    pid = running.served.pid
+    before, start = Traffic.with_server(pid), time.perf_counter()
     result = running.client.chain(inputs, operators)
-    passage = Passage(time.perf_counter() - start, Traffic.with_port(port) - before)
+    passage = Passage(time.perf_counter() - start, Traffic.with_server(pid) - before)
     # An even number of signs: every other operator gives the same.
     np.testing.assert_array_equal(np.abs(result), np.abs(expected(inputs)))
     return passage
@@ -69,7 +69,7 @@ QUESTION = Question(
     KEY,
     "What does a chain of 100 operators move?",
     "1 Mi elements; each operator's result is the next one's gradOutput. Bytes are those that the kernel "
-    "counts at the client's TCP connection, framing included. Payload is the three inputs up and the last "
+    "counts at the client's TCP connections, framing included. Payload is the three inputs up and the last "
     "result down.",
     ask,
 )

@@ -91,9 +91,9 @@ class SharedMemoryClient(AclnnClient):
         return functools.partial(self._run_all, tensors, output, count)
 
 
-def serve_tcp() -> ServerProcess:
+def serve_tcp(*settings: str) -> ServerProcess:
     """A server on a free port of this machine."""
-    return ServerProcess(*SERVE, "127.0.0.1:0")
+    return ServerProcess(*SERVE, "127.0.0.1:0", *settings)
 
 
 @contextlib.contextmanager

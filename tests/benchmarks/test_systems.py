@@ -82,3 +82,14 @@ def test_bytes_are_counted_at_the_socket() -> None:
         moved = Traffic.with_port(port) - before
     assert 0 <= moved.sent - 3 * inputs.grad.nbytes < 1000
     assert 0 <= moved.received - inputs.grad.nbytes < 1000
+
+
+def test_bytes_are_counted_at_all_of_a_server_s_ports() -> None:
+    inputs = random_inputs(400_000)  # more than goes in messages
+    with Lineup(["tcp"]) as lineup:
+        running = lineup.take()["tcp"]
+        before = Traffic.with_server(running.served.pid)
+        running.client.call(inputs)
+        moved = Traffic.with_server(running.served.pid) - before
+    assert 0 <= moved.sent - 3 * inputs.grad.nbytes < 5000
+    assert 0 <= moved.received - inputs.grad.nbytes < 5000
