@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Iterator
 
@@ -86,3 +87,12 @@ def proxy(host: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
 
         monkeypatch.setattr(Connection, "dial", dial)
         yield between
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Cycles of references stay."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

@@ -20,6 +20,7 @@ from tests.waiting import until
 
 CONTEXTS = 5
 VALUES = np.arange(1 << 18, dtype=np.float32)
+pytestmark = pytest.mark.usefixtures("no_collector")
 
 
 @pytest.fixture(scope="module", params=["tcp", "unix"])
@@ -31,15 +32,6 @@ def host(
     listen = unix if request.param == "unix" else "127.0.0.1:0"
     with Server(ServerConfig(listen=listen)) as server:
         yield server
-
-
-@pytest.fixture(autouse=True)
-def _no_collector() -> Iterator[None]:
-    """Cycles of references stay."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def held() -> Counter[str]:

@@ -16,21 +16,14 @@ from aclnn_server.server import Server
 X = np.arange(8, dtype=np.float32)
 TOO_MUCH = 1 << 60
 
+pytestmark = pytest.mark.usefixtures("no_collector")
+
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Server]:
     """A server of the host's CPU."""
     with Server(ServerConfig(listen="127.0.0.1:0")) as server:
         yield server
-
-
-@pytest.fixture(autouse=True)
-def _no_collector() -> Iterator[None]:
-    """Cycles of references stay."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def buffers() -> int:
