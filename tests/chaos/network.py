@@ -20,6 +20,8 @@ class Network(Proxy):
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
+        self.beside = f"localhost:{address.rpartition(':')[2]}"
+        """Address of the server itself, of whose clients faults come to data connections only."""
         self._data = Proxy("")
         self._data.happened = self.happened
         self._patch = pytest.MonkeyPatch()
@@ -40,7 +42,7 @@ class Network(Proxy):
         dial, ours = Connection.dial, int(self._data.address.rpartition(":")[2])
 
         def led_here(connection: Connection, port: int, timeout: float) -> socket.socket:
-            if connection.address == self.address:
+            if connection.address in (self.address, self.beside):
                 self._data.server = f"127.0.0.1:{port}"
                 port = ours
             return dial(connection, port, timeout)

@@ -15,7 +15,8 @@ import numpy as np
 from aclnn_client import Context, aio
 from tests.chaos import jobs
 from tests.chaos.clients import Nursery, kill
-from tests.chaos.proxy import KINDS, WAYS, Fault, Proxy
+from tests.chaos.network import Network
+from tests.chaos.proxy import KINDS, WAYS, Fault
 from tests.soak.measures import Latencies
 from tests.waiting import PATIENCE
 
@@ -60,6 +61,9 @@ class Kind:
 
     work: jobs.Job
     faults: bool = False
+    """Whether they come to all connections."""
+    data_faults: bool = False
+    """Whether they come to data connections only: what moves instead needs a connection for a while."""
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -76,7 +80,7 @@ CLIENTS = {
     "large": Kind(partial(add, size=LARGE)),
     "large, faults": Kind(jobs.move_bytes, faults=True),
     "larger": Kind(move_large),
-    "larger, faults": Kind(move_large, faults=True),
+    "larger, faults": Kind(move_large, data_faults=True),
     "shared memory": Kind(add_shared, options={"shared_memory": True}),
 }
 ASYNCIO = "asyncio"
@@ -87,7 +91,7 @@ KILLED = "killed in mid-call"
 class Crowd:
     """One client of each kind at a time, a network that fails, and clients that are killed."""
 
-    def __init__(self, address: str, proxy: Proxy, seed: int) -> None:
+    def __init__(self, address: str, proxy: Network, seed: int) -> None:
         """Starts nothing yet.
 
         Args:
@@ -137,7 +141,11 @@ class Crowd:
     # --- what each of them does -----------------------------------------------------------------
 
     def _come_and_go(self, name: str, kind: Kind, choose: random.Random) -> None:
-        address = self._proxy.address if kind.faults else self._address
+        address = self._address
+        if kind.faults:
+            address = self._proxy.address
+        elif kind.data_faults:
+            address = self._proxy.beside
         with jobs.connect(address, **kind.options) as context:
             for _ in range(ROUNDS):
                 if self._stop.is_set():
