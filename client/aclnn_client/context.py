@@ -87,7 +87,9 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
         )
         """Memory that it shares with a server on this machine."""
         self.commands.returned = self.shared.returned
-        self.data = DataConnection(connection, opened.context_id, self.commands, timeout)
+        self.data = DataConnection(
+            connection, opened.context_id, self.commands, timeout, opened.lease
+        )
         """Connection that large transfers take."""
         self.default_stream: StreamT = self._stream(self, opened.stream_id, default=True)
         """Stream of the calls that name none."""

@@ -96,7 +96,12 @@ class DataConnection:
     """The data connection of one context. Thread-safe."""
 
     def __init__(
-        self, connection: Connection, context_id: str, commands: Commands, timeout: float | None
+        self,
+        connection: Connection,
+        context_id: str,
+        commands: Commands,
+        timeout: float | None,
+        lease: float,
     ) -> None:
         """Makes none yet.
 
@@ -105,11 +110,13 @@ class DataConnection:
             context_id: of the context.
             commands: what the context sends its commands through.
             timeout: seconds that any wait for the server may take.
+            lease: seconds that the context lives when nothing is heard of its client.
         """
         self._connection = connection
         self._commands = commands
         self._request = pb.AttachDataConnectionRequest(context_id=context_id)
-        self._silence = min(timeout or SILENT_SECONDS, SILENT_SECONDS)
+        # While a transfer waits, nobody may be there to open a call again that keeps the lease.
+        self._silence = min(timeout or SILENT_SECONDS, SILENT_SECONDS, lease / 3)
         self._lock = threading.Lock()
         self._process = os.getpid()
         # Guarded by the lock, but read without it too.
@@ -262,7 +269,7 @@ def _shut(connection: socket.socket) -> None:
 
 
 def _send(connection: socket.socket, transfer: Transfer, data: memoryview, bar: Progress) -> None:
-    connection.sendall(transfer.encode())
+    _send_step(connection, memoryview(transfer.encode()))
     for start in range(0, len(data), _STEP_BYTES):
         step = data[start : start + _STEP_BYTES]
         _send_step(connection, step)

@@ -27,6 +27,8 @@ class Opened:
     stream_id: str
     device: int
     limits: Limits
+    lease: float
+    """Seconds that it lives when nothing is heard of its client."""
     shared_memory: bool | None = None
     """Whether the context may have shared memory, or must."""
 
@@ -63,6 +65,7 @@ def open_context(
         answer.stream_id,
         answer.device_index,
         limits,
+        answer.lease.ToTimedelta().total_seconds(),
         shared_memory,
     )
 

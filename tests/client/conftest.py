@@ -78,7 +78,6 @@ def host() -> Iterator[Server]:
 @pytest.fixture
 def proxy(host: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     """A proxy on the way of data connections, and of nothing else."""
-
     with Proxy(f"127.0.0.1:{host._data_port.number}") as between:
 
         def dial(connection: Connection, port: int, timeout: float) -> socket.socket:

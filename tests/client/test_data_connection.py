@@ -7,15 +7,18 @@ import contextlib
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from aclnn.data_connection import DONE, Direction, Transfer
 from aclnn.errors import HandleNotFoundError, OutOfMemoryError, ServerUnavailable
 from aclnn_client import Context, aio, connect, data_connection, ops
 from aclnn_client.connection import Connection
 from aclnn_client.data_connection import DATA_BYTES, TRIES
+from aclnn_client.progress import Progress
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 from aclnn_server.sessions import data_port
@@ -228,7 +231,7 @@ SETTLING = 32 + 1
 """Bytes each way until a transfer can be asked for: the secret up, and one byte down."""
 
 
-@pytest.mark.parametrize("kind", ["cut", "reset"])
+@pytest.mark.parametrize("kind", ["cut", "reset", "half-close"])
 @pytest.mark.parametrize(
     ("way", "after"),
     [
@@ -289,6 +292,51 @@ def test_a_server_that_falls_silent(
     proxy.plan(Fault("stall", "up", 1000))
     np.testing.assert_array_equal(context.tensor(VALUES).numpy(), VALUES)
     proxy.release()
+
+
+def test_a_context_outlives_a_connection_that_answers_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def swallow(listening: socket.socket) -> None:
+        stranger, _ = listening.accept()
+        with stranger:
+            stranger.recv(32, socket.MSG_WAITALL)
+            stranger.sendall(DONE)
+            while stranger.recv(1 << 16):
+                pass
+
+    config = ServerConfig(listen="127.0.0.1:0", shared_memory=False, lease_seconds=1.5)
+    with Server(config) as server, socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def dial(connection: Connection, port: int, timeout: float) -> socket.socket:
+            return socket.create_connection(listening.getsockname(), timeout)
+
+        monkeypatch.setattr(Connection, "dial", dial)
+        swallowing = threading.Thread(target=swallow, args=(listening,))
+        swallowing.start()
+        # Nothing keeps the lease yet but the time since the context was opened: no command was sent.
+        with connect(server.address) as context:
+            np.testing.assert_array_equal(context.ops.add(VALUES, VALUES), VALUES * 2)
+        swallowing.join()
+
+
+def test_a_server_that_has_ended_is_noticed_by_who_asks_for_a_transfer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        connection = socket.create_connection(listening.getsockname())
+        peer, _ = listening.accept()
+        with connection, peer:
+            connection.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:  # until it takes no more
+                    connection.send(bytes(1 << 16))
+            connection.settimeout(30)
+            peer.shutdown(socket.SHUT_WR)
+            begin = time.monotonic()
+            transfer = Transfer(Direction.WRITE, 1, 0, 1)
+            bar = Progress("upload", 1, shown=False)
+            with pytest.raises(ConnectionResetError):
+                data_connection._send(connection, transfer, memoryview(b"x"), bar)
+            assert time.monotonic() - begin < 10
 
 
 def test_an_interrupt_leaves_it_usable(context: Context, proxy: Proxy) -> None:
