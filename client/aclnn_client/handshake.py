@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 
+from aclnn.addresses import open_socket
 from aclnn.errors import AclnnError, ServerUnavailable, UnauthenticatedError
 from aclnn_client.tls import TlsFiles, anonymous_context
 
@@ -28,26 +29,12 @@ def why_refused(target: str, files: TlsFiles | None, timeout: float) -> AclnnErr
         The error that tells it, or ``None`` where there is nothing to tell.
     """
     try:
-        with _connected(target, timeout) as connection:
+        with open_socket(target.removeprefix("dns:///"), timeout) as connection:
             if files is None:
                 return _speaks_tls(connection)
             return _refuses_certificate(connection, files)
     except OSError:  # ssl's errors are OSErrors too
         return None
-
-
-def _connected(target: str, timeout: float) -> socket.socket:
-    if not target.startswith("unix:"):
-        host, _, port = target.removeprefix("dns:///").rpartition(":")
-        return socket.create_connection((host.strip("[]"), int(port)), timeout)
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(timeout)
-    try:
-        connection.connect(target.removeprefix("unix:"))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _speaks_tls(connection: socket.socket) -> AclnnError | None:
