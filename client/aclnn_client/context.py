@@ -220,29 +220,28 @@ class AnyContext(Generic[BufferT, TensorT, StreamT, EventT]):
     async def _upload_all(self, given: Sequence[Array], *, progress: bool = False) -> list[TensorT]:
         described = [describe(array) for array in given]
         tensors = [self.uninitialized(spec) for spec, _ in described]
-        await self._fill(
-            [
-                (tensor.buffer, data.data)
-                for tensor, (_, data) in zip(tensors, described, strict=True)
-            ],
-            progress=progress,
-        )
+        datas = [storage.data for _, storage in described]
+        await self._fill([tensor.buffer for tensor in tensors], datas, progress=progress)
         return tensors
 
-    async def _fill(self, filled: Sequence[tuple[BufferT, memoryview]], *, progress: bool) -> None:
+    async def _fill(
+        self, buffers: Sequence[BufferT], datas: Sequence[memoryview], *, progress: bool
+    ) -> None:
         """Writes buffers that were made for it, whole."""
-        direct = [
-            (buffer.buffer_id, data)
-            for buffer, data in filled
-            if buffer.shared is None and self.data.takes(len(data))
-        ]
-        create = self.data.creating(direct, progress=progress)
-        done = bool(direct) and await self.make(create)
-        for buffer, data in filled:
+        direct, rest = [], []
+        for buffer, data in zip(buffers, datas, strict=True):
             if buffer.shared is not None:
                 buffer.fill_in(data)
-            elif not (done and buffer.buffer_id in dict(direct)):
-                await buffer.put(data, 0, progress=progress)
+            elif self.data.takes(len(data)):
+                direct.append((buffer, data))
+            else:
+                rest.append((buffer, data))
+        if direct:
+            numbered = [(buffer.buffer_id, data) for buffer, data in direct]
+            if not await self.make(self.data.creating(numbered, progress=progress)):
+                rest += direct
+        for buffer, data in rest:
+            await buffer.put(data, 0, progress=progress)
 
     def uninitialized(self, spec: TensorSpec) -> TensorT:
         """Allocates a tensor that is to be written as a whole: what it holds before may be anything."""
