@@ -19,7 +19,7 @@ from aclnn_client.stream import AnyStream
 from aclnn_client.tensor import AnyTensor
 from aclnn_client.travelling import Template, call_inline, template
 from aclnn_client.two_phase import place
-from aclnn_client.values import in_order, results_of
+from aclnn_client.values import PLAIN, in_order, results_of, told_apart
 
 _Context = AnyContext[Any, Any, Any, Any]
 
@@ -74,8 +74,6 @@ def _function(context: _Context, form: Pythonic) -> Callable[..., Any]:
 
 _Key = tuple[object, ...]
 """Everything about a call but the elements of its arrays."""
-_EXACT = frozenset((str, int, float, bool, type(None)))
-"""Types whose values are equal only if they are alike, but for 0.0 and -0.0."""
 
 
 def _key(form: Pythonic, values: Sequence[Any], named: dict[str, Any]) -> _Key | None:
@@ -90,9 +88,9 @@ def _key(form: Pythonic, values: Sequence[Any], named: dict[str, Any]) -> _Key |
         parts += value.dtype, value.shape
     for name, value in (*enumerate(values[count:]), *named.items()):
         kind = type(value)
-        if kind not in _EXACT:
+        if kind not in PLAIN:
             return None
-        parts += name, kind, value if value or kind is not float else str(value)
+        parts += name, kind, told_apart(value)
     return tuple(parts)
 
 

@@ -71,8 +71,13 @@ _EXACT = (
     DType,
     Scalar,
 )
-_PLAIN = frozenset((bool, int, float, str, type(None), DType))
-"""Types whose values are equal only if they are alike, but for 0.0 and -0.0."""
+PLAIN = frozenset((bool, int, float, str, type(None), DType))
+"""Types of values that :func:`told_apart` can tell apart."""
+
+
+def told_apart(value: object) -> Hashable:
+    """What only the same values of a type in :data:`PLAIN` have in common: 0.0 and -0.0 are equal."""
+    return value if value or type(value) is not float else str(value)
 
 
 def written(value: object) -> str | None:
@@ -100,9 +105,9 @@ def plain_key(
         if isinstance(value, AnyTensor):
             key.append(value.plan_key)
             tensors.append(value)
-        elif (kind := type(value)) in _PLAIN:
+        elif (kind := type(value)) in PLAIN:
             key.append(kind)
-            key.append(value if value or kind is not float else str(value))
+            key.append(told_apart(value))
         elif (text := written(value)) is not None:
             key.append(kind)
             key.append(text)
