@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import gc
-import socket
 from collections.abc import Iterator
 
 import pytest
 
-from aclnn.addresses import open_socket
 from aclnn_client import Context, connect
-from aclnn_client.connection import Connection
 from aclnn_server.backends import open_backend
 from aclnn_server.config import ServerConfig
 from aclnn_server.server import Server
 from tests.ascend import building
-from tests.chaos.proxy import Proxy
 from tests.client.submit_server import CALLS
 from tests.service.gated import GatedBackend
 
@@ -66,26 +62,6 @@ def gated(gated_server: Server, backend: GatedBackend) -> Iterator[Context]:
 def way(request: pytest.FixtureRequest) -> str:
     """Each way to carry Submit."""
     return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[Server]:
-    """A server of the host's CPU that offers no shared memory."""
-    with Server(ServerConfig(listen="127.0.0.1:0", shared_memory=False)) as server:
-        yield server
-
-
-@pytest.fixture
-def proxy(host: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy on the way of data connections, and of nothing else."""
-    with Proxy(f"127.0.0.1:{host._data_port.number}") as between:
-
-        def dial(connection: Connection, port: int, timeout: float) -> socket.socket:
-            assert port == host._data_port.number
-            return open_socket(between.address, timeout)
-
-        monkeypatch.setattr(Connection, "dial", dial)
-        yield between
 
 
 @pytest.fixture

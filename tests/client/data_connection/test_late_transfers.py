@@ -11,7 +11,6 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -29,15 +28,6 @@ from tests.waiting import PATIENCE, until
 COUNT = DATA_BYTES // 4
 VALUES = np.arange(COUNT, dtype=np.float32)
 DIRECT = "data connection"
-
-
-@pytest.fixture
-def context(host: Server) -> Iterator[Context]:
-    """A context whose large transfers take a data connection; in the end it holds nothing."""
-    with connect(host.address) as context:
-        yield context
-    until(lambda: not host.registry.usage.contexts)
-    assert not host.registry.usage.bytes
 
 
 # --- asyncio ----------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -28,15 +27,6 @@ from tests.waiting import until
 COUNT = DATA_BYTES  # of fp32: four times as many bytes
 VALUES = np.arange(COUNT, dtype=np.float32)
 DIRECT, ORDINARY = "data connection", "tcp"
-
-
-@pytest.fixture
-def context(host: Server) -> Iterator[Context]:
-    """A context of it; all that it held is gone when it closes."""
-    with connect(host.address) as context:
-        yield context
-    until(lambda: not host.registry.usage.contexts)
-    assert not host.registry.usage.bytes
 
 
 # --- what moves -------------------------------------------------------------------------------------
